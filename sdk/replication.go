@@ -67,7 +67,7 @@ type ReplicationSpec struct {
 type Replica struct {
 	Name, Node, LAN string
 	State           ReplicaState
-	// Reason is why it failed: no_multicast, no_room, damaged, disk, refused, slow, silent, session_lost,
+	// Reason is why it failed: no_multicast, no_room, damaged, disk, disk_stalled, refused, slow, silent, session_lost,
 	// left, sender_lost, source_failed, revoked, canceled or deadline. Detail says it for people.
 	Reason, Detail string
 	// Bytes is how much it has, Resumed how much of that it had before. BytesUnknown says that nobody knows: it has said nothing since

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Complete compares length and root, and lets the object appear under its name, in
@@ -40,6 +42,8 @@ func (l *Landing) Complete(length uint64, root Root, durable bool) error {
 	switch {
 	case errors.Is(err, ErrDamaged):
 		return l.damaged(err)
+	case errors.Is(err, pulse.ErrStalled): // nothing is wrong with what is there
+		return err
 	case err != nil:
 		return l.fail(err)
 	}
@@ -108,6 +112,9 @@ func setMode(file *os.File, mode fs.FileMode, durable bool) error {
 // rename is the moment at which the object is there.
 func (l *Landing) rename(durable bool) error {
 	dir := l.partial.dir
+	if err := l.pulse.Err(); err != nil { // it is known as failed, and another may have taken its place
+		return err
+	}
 	if err := checkFinal(dir.Root, l.info); err != nil {
 		return err
 	}
@@ -193,6 +200,7 @@ func (l *Landing) inspect(known *layout) error {
 		if err == nil {
 			err = inspectEntry(&rest[0], info)
 		}
+		l.pulse.Beat()
 		rest = rest[1:]
 		return err
 	})

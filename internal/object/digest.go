@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/groupcast/groupcast/internal/digest"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // tally is the hash of an object's first bytes. A copy goes on by itself.
@@ -30,9 +31,12 @@ type rehash struct {
 	tally
 	from   cursor
 	buffer []byte
+	pulse  *pulse.Pulse
 }
 
-func newRehash(from cursor) *rehash { return &rehash{from: from, buffer: make([]byte, piece)} }
+func newRehash(from cursor, beats *pulse.Pulse) *rehash {
+	return &rehash{from: from, buffer: make([]byte, piece), pulse: beats}
+}
 
 // advance hashes at most a piece, and nothing from upTo on.
 func (r *rehash) advance(l *layout, upTo uint64) error {
@@ -51,6 +55,7 @@ func (r *rehash) next(l *layout, upTo uint64) ([]byte, error) {
 	}
 	part := r.buffer[:min(piece, left, upTo-r.offset)]
 	n, err := file.ReadAt(part, int64(position))
+	r.pulse.Beat()
 	if n < len(part) {
 		return nil, fmt.Errorf("read %s at %d: %w", file.Name(), position, unexpected(err))
 	}

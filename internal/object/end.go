@@ -10,8 +10,8 @@ func (l *Landing) Keep() error {
 	if l.ended {
 		return nil
 	}
+	err := l.closeFiles() // which may wait for the disk, by beats
 	l.halt()
-	err := l.closeFiles()
 	if err == nil && l.progress.now().err == nil {
 		err = l.claim()
 	}

@@ -82,6 +82,13 @@ func ClaimOften(t testing.TB, bytes uint64, every time.Duration) {
 	t.Cleanup(func() { claimBytes, claimEvery = oldBytes, oldEvery })
 }
 
+// LookAtOnce has landings look at once whether the disk goes on, until the test ends.
+func LookAtOnce(t testing.TB) {
+	old := haltPatience
+	haltPatience = 0
+	t.Cleanup(func() { haltPatience = old })
+}
+
 // SetClaims is ClaimOften for a process of its own.
 func SetClaims(bytes uint64, every time.Duration) { claimBytes, claimEvery = bytes, every }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Found is what has an object's name, and is of its kind and length. It may be an older object,
@@ -104,18 +106,19 @@ func (f *Found) Confirm(durable bool) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return syncIn(f.dir, ".")
+	return syncIn(f.dir, ".", 0, f.source.pulse)
 }
 
 // Sync has all that was hashed on disk, but for its name.
 func (f *Found) Sync() error {
 	for i := range f.source.layout.entries {
-		if err := syncIn(f.source.root, f.source.layout.entries[i].path); err != nil {
+		e := &f.source.layout.entries[i]
+		if err := syncIn(f.source.root, e.path, e.size, f.source.pulse); err != nil {
 			return err
 		}
 	}
 	if f.info.Kind == Directory {
-		return syncIn(f.dir, f.info.Name)
+		return syncIn(f.dir, f.info.Name, 0, f.source.pulse)
 	}
 	return nil
 }
@@ -125,12 +128,13 @@ func mayNot(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOTSUP)
 }
 
-func syncIn(dir *os.Root, path string) error {
+// syncIn has what has a path be on disk; of a file, so many bytes.
+func syncIn(dir *os.Root, path string, size uint64, beats *pulse.Pulse) error {
 	file, err := dir.Open(path)
 	if err != nil {
 		return changedIfGone(path, err)
 	}
-	return errors.Join(file.Sync(), file.Close())
+	return errors.Join(beats.Sync(file, 0, size), file.Close())
 }
 
 // Close ends it, and leaves what is there as it is.

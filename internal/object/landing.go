@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // How much and how long nothing is claimed. A crash costs as much.
@@ -15,6 +17,10 @@ var (
 	claimBytes uint64 = 256 << 20
 	claimEvery        = 5 * time.Second
 )
+
+// haltPatience is how long a claim that is under way may take before it is looked whether the disk goes on: there may be gigabytes in
+// the file that it syncs, which came after it began.
+var haltPatience = time.Second
 
 // errEnded says that a landing is used after its end.
 var errEnded = errors.New("landing has ended")
@@ -31,6 +37,7 @@ var errEnded = errors.New("landing has ended")
 type Landing struct {
 	info    Info
 	partial *partial
+	pulse   *pulse.Pulse // of whoever waits for the disk
 	tree    *os.Root     // that the paths of entries are in
 	writer  cursor       // the file that is written,
 	beyond  cursor       // and one after it, with bytes that came ahead
@@ -51,17 +58,20 @@ type Landing struct {
 
 // Land begins to receive an object into a directory, or goes on where an earlier
 // landing of the same object was interrupted. What that one has claimed is hashed
-// again first, which takes as long as it takes to read it.
+// again first, which takes as long as it takes to read it. A pulse in ctx beats with all that the landing does, until its end.
 func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	if err := info.check(); err != nil {
 		return nil, err
 	}
-	partial, err := openPartial(dir, tag(info))
+	partial, err := openPartial(dir, tag(info), pulse.Of(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, fullIn(dir, err))
 	}
-	l := &Landing{info: info, partial: partial, ahead: make(map[int]bool), due: make(chan struct{}, 1)}
+	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
+	if writesOnClose(partial.dir.handle) {
+		l.writer.before, l.beyond.before = l.pulse, l.pulse
+	}
 	if err := l.begin(ctx); err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(fullIn(dir, err), l.abandon()))
 	}
@@ -109,7 +119,20 @@ func (l *Landing) start(layout *layout) {
 // halt ends what start began.
 func (l *Landing) halt() {
 	l.stop()
-	l.ending.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.ending.Wait()
+	}()
+	select {
+	case <-ended:
+		return
+	case <-time.After(haltPatience):
+	}
+	if err := l.flush(); err != nil {
+		_ = l.fail(err)
+	}
+	<-ended
 }
 
 // Info returns what is received.

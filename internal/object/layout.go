@@ -1,8 +1,11 @@
 package object
 
 import (
+	"errors"
 	"os"
 	"sort"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // headIndex stands for the head where others are indices of entries.
@@ -37,6 +40,9 @@ type cursor struct {
 	open  func(l *layout, index int) (*os.File, error)
 	index int
 	file  *os.File
+	size  uint64
+	// before has what was written to a file go to the disk by beats before it is closed; nil where that does not wait for the disk.
+	before *pulse.Pulse
 }
 
 // at opens the file with the byte at offset, if it is not the one that is open.
@@ -52,7 +58,7 @@ func (c *cursor) at(l *layout, offset uint64) (file *os.File, position, left uin
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	c.file, c.index = file, index
+	c.file, c.index, c.size = file, index, position+left
 	return file, position, left, nil
 }
 
@@ -62,5 +68,5 @@ func (c *cursor) close() error {
 	if file == nil {
 		return nil
 	}
-	return file.Close()
+	return errors.Join(c.before.Flush(file, 0, c.size), file.Close())
 }

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/filelock"
 	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"lukechampine.com/blake3"
 )
 
@@ -105,16 +107,17 @@ type partial struct {
 	home    folder // of this one
 	tag     string
 	journal journal
+	pulse   *pulse.Pulse
 }
 
 // openPartial opens the partial of this tag and locks it. It begins again if
 // another process removes the partial meanwhile.
-func openPartial(dir, tag string) (*partial, error) {
+func openPartial(dir, tag string, beats *pulse.Pulse) (*partial, error) {
 	root, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &partial{tag: tag}
+	p := &partial{tag: tag, pulse: beats}
 	if p.dir, err = newFolder(root); err != nil {
 		return nil, err
 	}
@@ -171,7 +174,7 @@ func lockJournal(home folder) (*os.File, error) {
 
 // empty removes what has landed, and what was claimed about it.
 func (p *partial) empty() error {
-	return errors.Join(p.journal.keep(0), removeTree(p.home.Root, contentName), p.home.RemoveAll(headName))
+	return errors.Join(p.journal.keep(0), removeTree(p.home.Root, contentName, p.pulse), p.home.RemoveAll(headName))
 }
 
 // remove removes the partial. The journal goes last: as long as it is there, it
@@ -183,7 +186,7 @@ func (p *partial) remove() error {
 }
 
 func (p *partial) removeContent() error {
-	err := errors.Join(removeTree(p.home.Root, contentName), p.home.RemoveAll(headName))
+	err := errors.Join(removeTree(p.home.Root, contentName, p.pulse), p.home.RemoveAll(headName))
 	if err == nil {
 		err = p.home.Remove(journalName)
 	}
@@ -211,7 +214,10 @@ func (p *partial) close() error { return errors.Join(p.leave(), p.dir.close()) }
 
 // removeTree removes a file, or a tree, even one whose directories must not be
 // written to.
-func removeTree(root *os.Root, name string) error {
+func removeTree(root *os.Root, name string, beats *pulse.Pulse) error {
+	if beats != nil {
+		prune(root, name, beats)
+	}
 	err := root.RemoveAll(name)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -223,4 +229,24 @@ func removeTree(root *os.Root, name string) error {
 		return nil
 	})
 	return root.RemoveAll(name)
+}
+
+// prune removes what it can of a tree one by one: each name that is gone is a beat.
+func prune(root *os.Root, name string, beats *pulse.Pulse) {
+	var directories []string
+	_ = fs.WalkDir(root.FS(), name, func(path string, found fs.DirEntry, _ error) error {
+		switch {
+		case found == nil:
+		case found.IsDir():
+			directories = append(directories, path)
+		default:
+			_ = root.Remove(path)
+		}
+		beats.Beat()
+		return nil
+	})
+	for _, path := range slices.Backward(directories) {
+		_ = root.Remove(path)
+		beats.Beat()
+	}
 }

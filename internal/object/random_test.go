@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
@@ -62,6 +63,7 @@ func must(t *rapid.T, err error) {
 func TestRandomTreesLand(t *testing.T) {
 	testdisk.NeedRoot(t) // it reads files of mode 0
 	object.ClaimOften(t, 1<<18, time.Millisecond)
+	object.LookAtOnce(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		from, to := t.TempDir(), t.TempDir()
 		source, err := object.Open(t.Context(), growRandom(rt, from))
@@ -70,8 +72,11 @@ func TestRandomTreesLand(t *testing.T) {
 		length := source.Info().Length
 		root, err := source.Root(t.Context())
 		must(rt, err)
-		durable := rapid.Bool().Draw(rt, "durable")
-		landing, err := object.Land(t.Context(), to, source.Info())
+		durable, ctx := rapid.Bool().Draw(rt, "durable"), t.Context()
+		if rapid.Bool().Draw(rt, "watched") {
+			ctx = pulse.In(ctx, new(pulse.Pulse))
+		}
+		landing, err := object.Land(ctx, to, source.Info())
 		must(rt, err)
 		defer func() { _ = landing.Remove() }()
 		for range rapid.IntRange(0, 4).Draw(rt, "interruptions") {
@@ -90,7 +95,7 @@ func TestRandomTreesLand(t *testing.T) {
 				}
 				must(rt, landing.Keep())
 			}
-			landing, err = object.Land(t.Context(), to, source.Info())
+			landing, err = object.Land(ctx, to, source.Info())
 			must(rt, err)
 			if landing.Offset() != want {
 				rt.Fatalf("goes on at %d of %d, want %d", landing.Offset(), length, want)

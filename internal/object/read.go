@@ -57,6 +57,7 @@ func (s *Source) Holes() (holes []Hole, err error) {
 	defer func() { _ = reader.Close() }()
 	for i := range s.layout.entries {
 		e := &s.layout.entries[i]
+		s.pulse.Beat()
 		if !s.sparse[i] || e.size == 0 {
 			continue
 		}
@@ -64,7 +65,7 @@ func (s *Source) Holes() (holes []Hole, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if holes = appendHoles(holes, file, e); len(holes) >= maxHoles {
+		if holes = s.appendHoles(holes, file, e); len(holes) >= maxHoles {
 			break
 		}
 	}
@@ -78,7 +79,7 @@ func isSparse(info fs.FileInfo) bool {
 }
 
 // appendHoles appends those of a file, at their offsets in the object.
-func appendHoles(holes []Hole, file *os.File, e *entry) []Hole {
+func (s *Source) appendHoles(holes []Hole, file *os.File, e *entry) []Hole {
 	for at := int64(0); len(holes) < maxHoles; {
 		first, err := file.Seek(at, unix.SEEK_HOLE)
 		if err != nil || uint64(first) >= e.size {
@@ -91,6 +92,7 @@ func appendHoles(holes []Hole, file *os.File, e *entry) []Hole {
 		if err != nil {
 			return holes
 		}
+		s.pulse.Beat()
 		holes = append(holes, Hole{e.start + uint64(first), e.start + min(uint64(at), e.size)})
 	}
 	return holes

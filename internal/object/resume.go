@@ -51,7 +51,7 @@ func (l *Landing) verify(ctx context.Context, claims []claim) (known *layout, go
 	if err != nil {
 		return nil, 0, notThere(err)
 	}
-	landed := newRehash(cursor{open: l.openLanded})
+	landed := newRehash(cursor{open: l.openLanded}, l.pulse)
 	defer func() { _ = landed.close() }() // it only reads
 	for good < len(claims) {
 		if err := landed.advanceTo(ctx, known, claims[good].offset); err != nil {
@@ -108,6 +108,7 @@ func (l *Landing) unlock(known *layout) error {
 	}
 	for i := range known.entries {
 		e := &known.entries[i]
+		l.pulse.Beat()
 		if e.kind != Directory || e.mode&landingDirectory == landingDirectory {
 			continue
 		}
@@ -129,6 +130,7 @@ func (l *Landing) unlock(known *layout) error {
 func (l *Landing) cut(known *layout) error {
 	for i := range known.entries {
 		e := &known.entries[i]
+		l.pulse.Beat()
 		if e.kind != File || e.end() <= l.resumed {
 			continue
 		}

@@ -36,7 +36,7 @@ func (l *Landing) Landed(upTo uint64) error {
 	if upTo > l.info.Length {
 		return fmt.Errorf("land %s: %d bytes beyond the end", l.info.Name, upTo-l.info.Length)
 	}
-	back := newRehash(cursor{open: l.openLanded})
+	back := newRehash(cursor{open: l.openLanded}, l.pulse)
 	defer func() { _ = back.close() }() // it only reads
 	for back.offset = now.landed; back.offset < upTo; {
 		part, err := back.next(now.layout, upTo)

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // syncers is how many files are synced at once: most file systems make one flush
@@ -71,12 +73,56 @@ func (l *Landing) settleFile(e *entry, whole, durable bool) error {
 	}
 	earlier := e.size > 0 && e.end() <= l.resumed // a claim that held was about it
 	if err == nil && durable && (remode || !earlier) {
-		err = file.Sync()
+		err = l.pulse.Sync(file, l.unclaimed(e), uint64(info.Size()))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("sync %s: %w", e.path, err), file.Close())
 	}
 	return file.Close()
+}
+
+// writesOnClose reports whether a file system is one that has all be at its server when a file is closed.
+func writesOnClose(dir *os.File) bool {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
+		return false
+	}
+	return slices.Contains([]uint32{
+		unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.V9FS_MAGIC,
+	}, uint32(stat.Type))
+}
+
+// unclaimed is from where on bytes of a file are in no claim.
+func (l *Landing) unclaimed(e *entry) uint64 {
+	return max(l.claimed.offset, e.start) - e.start
+}
+
+// flush has what landed be written, file by file, so that whoever waits for the disk sees that it goes on.
+func (l *Landing) flush() error {
+	if l.pulse == nil {
+		return nil
+	}
+	known := l.progress.now().layout
+	for i := range known.entries {
+		e := &known.entries[i]
+		if e.kind != File || e.end() <= l.resumed || e.start >= l.progress.now().landed {
+			continue
+		}
+		if err := l.flushFile(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Landing) flushFile(e *entry) error {
+	file, info, err := l.openEntry(e.path)
+	if err != nil {
+		return err
+	}
+	err = l.pulse.Flush(file, 0, uint64(info.Size()))
+	l.pulse.Beat()
+	return errors.Join(err, file.Close())
 }
 
 // settleNames syncs the directories that these entries are in, and those that
@@ -122,7 +168,9 @@ func (l *Landing) withDirectory(path string, do func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
-	if err := do(file); err != nil {
+	err = do(file)
+	l.pulse.Beat()
+	if err != nil {
 		return errors.Join(fmt.Errorf("directory %s: %w", path, err), file.Close())
 	}
 	return file.Close()

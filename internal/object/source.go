@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Source is an object that is sent. Its methods are safe to be used at once.
@@ -22,6 +24,7 @@ type Source struct {
 	seen   []identity // of each entry, when the source was opened
 	sparse []bool     // of each entry, too: whether it has holes
 	top    identity   // of the file, or the outermost directory
+	pulse  *pulse.Pulse
 
 	hashing chan struct{} // holds a token: who has it may hash
 	known   bool          // guarded by the token, as is sum
@@ -31,7 +34,8 @@ type Source struct {
 // Open looks at all that belongs to an object and will not change from now on.
 // It refuses what cannot be delivered, and names up to maxProblems of it: all but
 // regular files and directories, names that rules of a table forbid, and what
-// cannot be read. A large tree takes a while: it is given up when ctx is done.
+// cannot be read. A large tree takes a while: it is given up when ctx is done. A pulse in ctx beats with all that is done with the
+// source, but for what readers read.
 func Open(ctx context.Context, path string) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("open: the name of what is to be sent is empty")
@@ -71,6 +75,7 @@ func openIn(ctx context.Context, dir *os.Root, name string) (*Source, error) {
 		return nil, bare(err)
 	}
 	source := newSource()
+	source.pulse = pulse.Of(ctx)
 	switch {
 	case info.IsDir():
 		err = source.openDirectory(ctx, dir, name, info)
@@ -277,6 +282,7 @@ func (s *Source) unchanged(path string, seen identity) error {
 		return nil
 	}
 	info, err := s.root.Lstat(path)
+	s.pulse.Beat()
 	if err != nil {
 		return changedIfGone(path, err)
 	}
@@ -310,7 +316,7 @@ func (s *Source) Root(ctx context.Context) (Root, error) {
 }
 
 func (s *Source) hash(ctx context.Context) (Root, error) {
-	all := newRehash(s.cursor())
+	all := newRehash(s.cursor(), s.pulse)
 	defer func() { _ = all.close() }()
 	for all.offset < s.info.Length {
 		if ctx.Err() != nil {

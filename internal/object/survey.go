@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // maxProblems is how many of a tree's problems are named.
@@ -34,6 +36,7 @@ func walk(ctx context.Context, root *os.Root) (*survey, error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		pulse.Of(ctx).Beat()
 		return s.visit(path, found, err)
 	})
 	if err != nil {

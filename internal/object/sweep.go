@@ -1,11 +1,14 @@
 package object
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Abandoned is how long a partial waits for somebody who goes on with it.
@@ -14,6 +17,11 @@ const Abandoned = 7 * 24 * time.Hour
 // Sweep removes the partials in a directory that no landing has touched for so
 // long, and returns how many. Those that are landing it leaves alone.
 func Sweep(dir string, olderThan time.Duration) (removed int, err error) {
+	return SweepIn(context.Background(), dir, olderThan)
+}
+
+// SweepIn is Sweep with a pulse in ctx that beats with what it does.
+func SweepIn(ctx context.Context, dir string, olderThan time.Duration) (removed int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
@@ -31,7 +39,7 @@ func Sweep(dir string, olderThan time.Duration) (removed int, err error) {
 	tags, err := all.handle.ReadDir(-1)
 	before := time.Now().Add(-olderThan)
 	for _, found := range tags {
-		swept, sweepErr := sweep(all, found.Name(), before)
+		swept, sweepErr := sweep(all, found.Name(), before, pulse.Of(ctx))
 		if sweepErr != nil {
 			err = errors.Join(err, fmt.Errorf("sweep partial %s: %w", found.Name(), sweepErr))
 		}
@@ -44,7 +52,7 @@ func Sweep(dir string, olderThan time.Duration) (removed int, err error) {
 }
 
 // sweep removes one partial, if it is old and nobody has locked it.
-func sweep(all folder, tag string, before time.Time) (bool, error) {
+func sweep(all folder, tag string, before time.Time, beats *pulse.Pulse) (bool, error) {
 	home, err := all.below(tag)
 	if err != nil {
 		return false, ignoreMissing(err)
@@ -61,7 +69,7 @@ func sweep(all folder, tag string, before time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p := &partial{all: all, home: home, tag: tag, journal: journal{file: file}}
+	p := &partial{all: all, home: home, tag: tag, journal: journal{file: file}, pulse: beats}
 	defer func() { _ = p.journal.close() }()
 	err = p.removeContent()
 	return err == nil, err

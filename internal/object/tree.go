@@ -86,6 +86,7 @@ func (l *Landing) openBegun(e *entry) (*os.File, error) {
 // makeEntries makes all that has no bytes, before the entry with this index.
 func (l *Landing) makeEntries(layout *layout, before int) error {
 	for ; l.made < before; l.made++ {
+		l.pulse.Beat()
 		switch e := &layout.entries[l.made]; {
 		case e.kind == Directory:
 			if err := l.makeDirectory(e.path); err != nil {

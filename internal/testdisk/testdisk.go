@@ -88,6 +88,28 @@ func Loop(t testing.TB, path string, size int64) (device string) {
 	return device
 }
 
+// Freeze has the file system that a directory is on answer nobody who writes to it, as one whose device does not, until it is thawed.
+func Freeze(t testing.TB, dir string) (thaw func()) {
+	t.Helper()
+	at, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetInt(int(at.Fd()), freeze, 0); err != nil {
+		t.Fatal(err)
+	}
+	thaw = sync.OnceFunc(func() {
+		if err := errors.Join(unix.IoctlSetInt(int(at.Fd()), unfreeze, 0), at.Close()); err != nil {
+			t.Errorf("thaw %s: %v", dir, err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// FIFREEZE and FITHAW of the kernel.
+const freeze, unfreeze = 0xc0045877, 0xc0045878
+
 // Fill writes a file until nothing more fits.
 func Fill(t testing.TB, name string) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -33,6 +34,8 @@ type Settings struct {
 	State   string        `json:"state" usage:"directory that says after an interruption how much of a device is there"`
 	TTL     int           `json:"ttl" usage:"how many networks a packet may see: 1 stays in the LAN"`
 	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most, on each LAN; 0 is what the network interface can"`
+
+	DiskPatience daemon.Duration `json:"diskPatience" usage:"how long a disk may not answer at all until what waits for it fails; one that is slow is waited for; 0 is for ever"`
 }
 
 // defaultLAN is what a LAN is called that was given no name.
@@ -46,6 +49,7 @@ func Defaults() *Config {
 		Settings: Settings{
 			LANs: []string{}, Labels: []string{}, Sources: []string{}, Devices: []string{},
 			Targets: []string{"groupcast-data/replicator/replicas"}, State: "groupcast-data/replicator/state", TTL: 1,
+			DiskPatience: daemon.Duration(5 * time.Minute),
 		},
 	}
 }
@@ -76,6 +80,7 @@ func (c *Config) Validate() error {
 		note(path != "", "sources, targets, devices: a path is empty: name one, or leave it out")
 	}
 	note(c.TTL >= 1 && c.TTL <= 255, "ttl is %d: want 1 to 255", c.TTL)
+	note(c.DiskPatience >= 0, "diskPatience is %v: it cannot be negative", c.DiskPatience)
 	return errors.Join(append(problems, c.Check())...)
 }
 

@@ -238,6 +238,9 @@ func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.Re
 // arrive joins the group and returns what arrives there first, and when that was. Where its session has expired, as that of a machine does whose
 // cable was pulled, it joins again, and goes on from what it has: how long it is waited for, the managers decide.
 func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, done time.Time, err error) {
+	if err := w.disks.check(task.GetPath()); err != nil {
+		return arrived, done, err
+	}
 	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
 	options := sdk.ReceiveOptions{
 		Begun: func(sdk.Incoming) {
@@ -245,7 +248,8 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		},
 		Progress: w.flow(j),
 	}
-	if err := w.landAt(ctx, j, task, &options); err != nil {
+	watch := w.watch(j.receiving.GetReplication(), task.GetPath())
+	if err := watch.Await(ctx, "open it", func() error { return w.landAt(ctx, j, task, &options) }, func() {}); err != nil {
 		return arrived, done, err
 	}
 	for wasIn := false; ; {

@@ -22,8 +22,9 @@ import (
 // faulty is a disk that fails once in one way, and is well again.
 type faulty struct {
 	receive.Landing
-	at  string
-	hit bool
+	at     string
+	hit    bool
+	before func() // it fails; may be nil
 }
 
 func (f *faulty) fails(at string) error {
@@ -31,6 +32,9 @@ func (f *faulty) fails(at string) error {
 		return nil
 	}
 	f.hit = true
+	if f.before != nil {
+		f.before()
+	}
 	return unix.EIO
 }
 
@@ -92,6 +96,36 @@ func TestC49FaultyDiskFailsAlone(t *testing.T) {
 			b.wantCopies(1)
 		})
 	}
+}
+
+// C49: of a disk that fails while the sender is not heard, managers and the user are told within seconds, whatever became of that one.
+func TestC49DiskThatFailsWhileNobodyIsHeard(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(1_500_000)
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) {
+		c.Patience = 0 // managers know whether the sender is there
+		land := c.Open
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			landing, err := land(ctx, info)
+			return &faulty{Landing: landing, at: "write", before: func() { b.set(b.receivers[0], netlink.LinkSetDown) }}, err
+		}
+	})
+	ctx, end := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = b.send(ctx) // it loses its receiver
+	}()
+	select {
+	case r := <-receipts[0]:
+		if !errors.Is(r.err, unix.EIO) {
+			t.Error(r.err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("it is not told that the disk failed")
+	}
+	end()
+	<-sent
 }
 
 // C53: a replica with a slow disk has everything when its disk has, whether it may be waited for or is served last; in

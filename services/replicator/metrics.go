@@ -19,6 +19,7 @@ type metrics struct {
 	timeouts                                        prometheus.Counter
 	received, rebuilt, refused, spilled             prometheus.Counter
 	replicas                                        *prometheus.CounterVec
+	standing                                        prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -43,6 +44,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		rebuilt:  count("rebuilt_blocks", "Blocks that were computed from parity."),
 		refused:  count("refused_packets", "Packets that were not sealed with the replication's key, or are none that a sender sends."),
 		spilled:  count("spilled_blocks", "Blocks that had to be written before those that come before them."),
+		standing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "groupcast_replicator_disks_standing", Help: "Calls of disks that did not answer, were given up, and have not returned.",
+		}),
 		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_replicator_replicas_total", Help: "Replicas that ended here, by state: complete or failed, and reason.",
 		}, []string{"state", "reason"}),
@@ -51,7 +55,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m.tasks.WithLabelValues("receive")
 	m.replicas.WithLabelValues("complete", "")
 	registry.MustRegister(m.tasks, m.window, m.packets, m.repairs, m.polls, m.reports, m.wanted, m.trips, m.timeouts, m.offload,
-		m.received, m.rebuilt, m.refused, m.spilled, m.replicas)
+		m.received, m.rebuilt, m.refused, m.spilled, m.replicas, m.standing)
 	return m
 }
 

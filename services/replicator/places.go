@@ -109,9 +109,20 @@ func (p *places) found(ctx context.Context, path, serial string, info object.Inf
 	return receive.InspectObject(ctx, real, info)
 }
 
-// directory makes a directory in which something is to land, if it may there.
+// directory makes a directory in which something is to land, if it may there. As a rule its path tells below which of the targets, and
+// none of the others is touched: one whose disk does not answer is in the way of no other.
 func (p *places) directory(path string) (real string, err error) {
-	for _, target := range p.targets { // those that were named are made
+	path = filepath.Clean(path)
+	if own, _ := apart(path, p.targets); len(own) > 0 {
+		if real, err = directoryIn(path, own); !errors.Is(err, errNotAllowed) {
+			return real, err
+		}
+	}
+	return directoryIn(path, p.targets)
+}
+
+func directoryIn(path string, targets []string) (real string, err error) {
+	for _, target := range targets { // those that were named are made
 		if err := os.MkdirAll(target, 0o750); err != nil {
 			return "", err
 		}
@@ -119,8 +130,8 @@ func (p *places) directory(path string) (real string, err error) {
 	if real, err = resolve(path); err != nil {
 		return "", err
 	}
-	if !isBelow(real, p.targets) {
-		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.targets))
+	if !isBelow(real, targets) {
+		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(targets))
 	}
 	return real, os.MkdirAll(real, 0o750)
 }
@@ -139,15 +150,33 @@ func resolve(path string) (string, error) {
 	return filepath.Join(above, filepath.Base(path)), err
 }
 
-// isBelow reports whether a path without links is one of those that are allowed, or below it.
+// isBelow reports whether a path without links is one of those that are allowed, or below it. Those that it is below by their names are
+// looked at first: others may be on disks that do not answer.
 func isBelow(path string, allowed []string) bool {
-	for _, one := range allowed {
-		real, err := filepath.EvalSymlinks(one)
-		if err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/")) {
+	own, others := apart(path, allowed)
+	for _, one := range append(own, others...) {
+		if real, err := filepath.EvalSymlinks(one); err == nil && isWithin(path, real) {
 			return true
 		}
 	}
 	return false
+}
+
+// apart tells those directories that a path is in by its name from the others.
+func apart(path string, directories []string) (own, others []string) {
+	for _, one := range directories {
+		if isWithin(path, one) {
+			own = append(own, one)
+		} else {
+			others = append(others, one)
+		}
+	}
+	return own, others
+}
+
+// isWithin reports whether a path is that of a directory, or of something in it, by their names.
+func isWithin(path, directory string) bool {
+	return path == directory || strings.HasPrefix(path, strings.TrimSuffix(directory, "/")+"/")
 }
 
 func orNone(paths []string) string {

@@ -106,6 +106,9 @@ func (w *worker) came(j *job, stats receive.Stats) {
 }
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
+	if err := w.disks.check(task.GetPath()); err != nil {
+		return receive.Receipt{}, err
+	}
 	place, err := w.place(w.config.way, task.GetLan(), task.GetGroup())
 	if errors.Is(err, errAway) {
 		err = fmt.Errorf("%w: %w", receive.ErrNoNetwork, err)
@@ -125,12 +128,22 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 		},
 	}, receive.Config{
 		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
+		Path: task.GetPath(), DiskPatience: w.disks.patience,
+		Left: func(what string, since time.Time) func() {
+			return w.leftBehind(task.GetPath(), said.GetReplication(), what, since)
+		},
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
+			if err := w.disks.check(task.GetPath()); err != nil { // another has given it up meanwhile
+				return nil, err
+			}
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
+			if err := w.disks.check(task.GetPath()); err != nil {
+				return nil, err
+			}
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})

@@ -96,7 +96,7 @@ func (j *job) ends(legs []*leg, err error) {
 // sendTo sends to one LAN.
 func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
 	l := legs[i]
-	from, err := w.places.source(ctx, task.GetPath(), task.GetSkipUnused())
+	from, err := w.source(ctx, j.sending.GetReplication(), task)
 	if err != nil {
 		return opening(task.GetPath(), err)
 	}

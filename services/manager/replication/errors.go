@@ -29,17 +29,18 @@ const (
 	Slow         = "slow"
 	NoRoom       = "no_room"
 	Disk         = "disk"
+	DiskStalled  = "disk_stalled"
 	Refused      = "refused"
 	SessionLost  = "session_lost"
 	Revoked      = "revoked"
 )
 
 // reasons are all of them.
-var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Canceled, Deadline, Silent, Slow, NoRoom, Disk, Refused, SessionLost, Revoked}
+var reasons = []string{NoMulticast, Damaged, Left, SenderLost, SourceFailed, Canceled, Deadline, Silent, Slow, NoRoom, Disk, DiskStalled, Refused, SessionLost, Revoked}
 
 // replicaReasons are those that a replica can give for itself, senderReasons those that the
 // sender can.
 var (
-	replicaReasons = []string{NoRoom, Damaged, Disk, Refused, NoMulticast, SenderLost, SourceFailed, SessionLost, Slow}
+	replicaReasons = []string{NoRoom, Damaged, Disk, DiskStalled, Refused, NoMulticast, SenderLost, SourceFailed, SessionLost, Slow}
 	senderReasons  = []string{SourceFailed, NoMulticast}
 )

@@ -67,6 +67,7 @@ func TestCalledWrongly(t *testing.T) {
 		{sending, []string{"--output", "xml"}, "it can be table or json"},
 		{paper, []string{"--output", "json"}, "no receipts"},
 		{receiving, []string{"--await", "-1s"}, "--await -1s"},
+		{receiving, []string{"--disk-patience", "-1s"}, "--disk-patience -1s"},
 		{receiving, []string{"--patience", "0s"}, "--patience 0s"},
 		{receiving, []string{"--name", ""}, "--name is empty"},
 		{receiving, []string{"--name", strings.Repeat("n", 65)}, "--name has 65 bytes: it can have 64"},

@@ -29,6 +29,7 @@ type receiving struct {
 	site     string
 	await    time.Duration
 	patience time.Duration
+	disk     time.Duration // how long that may not answer
 	ack      string
 	target   device.Target
 }
@@ -52,6 +53,7 @@ goes on from there when it is called again. ` + statuses,
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
 	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent")
+	flags.DurationVar(&r.disk, "disk-patience", 5*time.Minute, "how long the disk may not answer at all; one that is slow is waited for; 0 is for ever")
 	flags.StringVar(&r.ack, "ack", "durable", "when it counts as complete: received (verified) or durable (and on disk)")
 	flags.StringSliceVar(&r.target.Allowed, "allow-device", nil, "block device that may be overwritten")
 	flags.StringVar(&r.target.Serial, "serial", "", "serial number that the device must have")
@@ -63,7 +65,7 @@ goes on from there when it is called again. ` + statuses,
 		if err := r.check(); err != nil {
 			return err
 		}
-		if isPaper, err := a.isPaper(command, "name", "site", "await", "ack", "allow-device", "serial", "state"); isPaper || err != nil {
+		if isPaper, err := a.isPaper(command, "name", "site", "await", "disk-patience", "ack", "allow-device", "serial", "state"); isPaper || err != nil {
 			return a.receivePaper(command.Context(), r, err)
 		}
 		if r.into == standard {
@@ -98,6 +100,8 @@ func (r *receiving) check() error {
 	switch {
 	case r.patience <= 0:
 		return usageError{fmt.Errorf("--patience %v: it has to be positive", r.patience)}
+	case r.disk < 0:
+		return usageError{fmt.Errorf("--disk-patience %v: it cannot be negative", r.disk)}
 	case r.await < 0:
 		return usageError{fmt.Errorf("--await %v: it cannot be negative", r.await)}
 	}
@@ -143,7 +147,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	a.warnOfInterface()
 	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Begins: shown.begins, Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
-		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open,
+		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.path(), DiskPatience: r.disk,
 	})
 	shown.end()
 	if ctx.Err() != nil && receipt.Landed > 0 {
@@ -174,6 +178,14 @@ func (a *app) warnOfInterface() {
 	if device, err := net.InterfaceByName(a.lan); err == nil && unfit(*device) != "" {
 		a.log().Warn("nothing can be heard through this network interface", "interface", a.lan, "reason", unfit(*device))
 	}
+}
+
+// path is what it lands on from the root of all.
+func (r *receiving) path() string {
+	if path, err := filepath.Abs(r.into); err == nil {
+		return path
+	}
+	return r.into
 }
 
 // find finds what may be there already.

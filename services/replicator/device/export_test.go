@@ -17,6 +17,13 @@ func ClaimOften(t *testing.T, bytes uint64) {
 	t.Cleanup(func() { claimBytes = before })
 }
 
+// LookAtOnce has landings look at once whether the device goes on, until the test ends.
+func LookAtOnce(t *testing.T) {
+	before := haltPatience
+	haltPatience = 0
+	t.Cleanup(func() { haltPatience = before })
+}
+
 // ClaimOf is what is claimed of an object on a device.
 func ClaimOf(number, state string, info object.Info) (offset uint64, root object.Root, has bool) {
 	c, has := claimsIn(state, number, info).read()

@@ -14,6 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/digest"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // How much and how long nothing is claimed. A crash costs as much.
@@ -28,12 +29,14 @@ const piece = 256 << 10
 // Landing is a device that is overwritten. One goroutine writes.
 type Landing struct {
 	life   context.Context // of whoever receives
+	pulse  *pulse.Pulse    // of whoever waits for it
 	file   *held
 	info   object.Info
 	claims claims
 	mu     sync.Mutex // guards hash and offset for those who ask how far it is
 	hash   digest.Hash
 	offset uint64
+	reach  uint64 // after the last byte that was written
 	buffer []byte
 	failed error
 
@@ -51,7 +54,7 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	if err != nil {
 		return nil, err
 	}
-	l := &Landing{life: ctx, file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
+	l := &Landing{life: ctx, pulse: pulse.Of(ctx), file: file, info: info, buffer: make([]byte, piece), busy: make(chan struct{}, 1), claimedAt: time.Now()}
 	l.busy <- struct{}{}
 	number, err := numberOf(file.File)
 	if err == nil {
@@ -102,6 +105,7 @@ func rehash(ctx context.Context, file *os.File, buffer []byte, length uint64) (h
 		if ctx.Err() != nil {
 			return hash, context.Cause(ctx)
 		}
+		pulse.Of(ctx).Beat()
 		part := buffer[:min(piece, length-offset)]
 		if n, err := file.ReadAt(part, int64(offset)); n < len(part) {
 			return hash, fmt.Errorf("read %s at %d: %w", file.Name(), offset, explained(err))
@@ -162,6 +166,7 @@ func (l *Landing) advance(p []byte) {
 	l.mu.Lock()
 	_, _ = l.hash.Write(p)
 	l.offset += uint64(len(p))
+	l.reach = max(l.reach, l.offset)
 	isDue := l.offset-l.claimed >= claimBytes || time.Since(l.claimedAt) >= claimEvery
 	hash, offset := l.hash, l.offset
 	l.mu.Unlock()
@@ -180,10 +185,46 @@ func (l *Landing) advance(p []byte) {
 	}
 }
 
+// sync has what was written be on the device.
+func (l *Landing) sync() error {
+	l.mu.Lock()
+	from, to := l.claimed, l.reach
+	l.mu.Unlock()
+	if err := l.pulse.Sync(l.file.File, from, to); err != nil {
+		return fmt.Errorf("sync %s: %w", l.file.Name(), err)
+	}
+	return nil
+}
+
+// haltPatience is how long a claim that is under way may take before it is looked whether the device goes on: gigabytes may have come
+// since it began.
+var haltPatience = time.Second
+
+// halt waits until nothing is claimed any more.
+func (l *Landing) halt() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.claiming.Wait()
+	}()
+	select {
+	case <-ended:
+		return
+	case <-time.After(haltPatience):
+	}
+	l.mu.Lock()
+	from, to := l.claimed, l.reach
+	l.mu.Unlock()
+	if err := l.pulse.Flush(l.file.File, from, to); err != nil {
+		_ = l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
+	}
+	<-ended
+}
+
 // claim has what was written be on the device, and notes that.
 func (l *Landing) claim(offset uint64, hash digest.Hash) error {
-	if err := l.file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", l.file.Name(), err)
+	if err := l.sync(); err != nil {
+		return err
 	}
 	if err := l.claims.write(claim{offset, object.Root(hash.Sum())}); err != nil {
 		return err
@@ -215,6 +256,9 @@ func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 	if _, err := l.file.WriteAt(p, int64(offset)); err != nil {
 		return false, l.fail(fmt.Errorf("write %s at %d: %w", l.file.Name(), offset, explained(err)))
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reach = max(l.reach, offset+uint64(len(p)))
 	return true, nil
 }
 
@@ -237,15 +281,15 @@ func (l *Landing) Adopt(count uint64) error {
 
 // Complete compares length and root, and reads back what is on the device.
 func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
-	l.claiming.Wait()
+	l.halt()
 	if _, err := l.usable(0, 0); err != nil {
 		return err
 	}
 	if length != l.info.Length || l.offset != length || object.Root(l.hash.Sum()) != root {
 		return errors.Join(fmt.Errorf("%w: %s is not what was sent", object.ErrDamaged, l.file.Name()), l.Remove())
 	}
-	if err := l.file.Sync(); err != nil {
-		return l.fail(fmt.Errorf("sync %s: %w", l.file.Name(), err))
+	if err := l.sync(); err != nil {
+		return l.fail(err)
 	}
 	hash, err := readBack(l.life, l.file.File, l.buffer, length)
 	if err != nil && l.life.Err() != nil {
@@ -256,6 +300,9 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 	}
 	if object.Root(hash.Sum()) != root {
 		return errors.Join(fmt.Errorf("%w: %s does not give back what was written to it", object.ErrDamaged, l.file.Name()), l.Remove())
+	}
+	if err := l.pulse.Err(); err != nil { // it is known as failed: it is read again before it counts
+		return err
 	}
 	l.ended = true
 	return errors.Join(l.claims.write(claim{length, root}), l.file.Close())
@@ -280,7 +327,7 @@ func (l *Landing) Keep() error {
 		return nil
 	}
 	l.ended = true
-	l.claiming.Wait()
+	l.halt()
 	var err error
 	if l.failed == nil && l.offset > l.claimed {
 		err = l.claim(l.offset, l.hash)
@@ -294,7 +341,7 @@ func (l *Landing) Remove() error {
 		return nil
 	}
 	l.ended = true
-	l.claiming.Wait()
+	l.halt()
 	return errors.Join(l.claims.mark(), l.file.Close())
 }
 

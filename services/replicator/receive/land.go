@@ -15,7 +15,7 @@ func LandObject(ctx context.Context, dir string, info object.Info) (*object.Land
 	if errors.Is(err, object.ErrBusy) {
 		return nil, err // it is asked again and again
 	}
-	removed, _ := object.Sweep(dir, object.Abandoned) // what is left is swept another time
+	removed, _ := object.SweepIn(ctx, dir, object.Abandoned) // what is left is swept another time
 	if removed > 0 && errors.Is(err, noroom.Err) {
 		return object.Land(ctx, dir, info)
 	}

@@ -22,6 +22,7 @@ var errMoved = errors.New("the network interface was made anew, or has another a
 // address, it goes on there from what it has.
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	var before Stats
+	config.life = ctx
 	for {
 		receipt, err := hear(ctx, env, config)
 		receipt.Stats = receipt.Stats.after(before)
@@ -98,9 +99,9 @@ func onGround(ctx context.Context, place multicast.Place, socket *udp.Socket) (c
 	}
 }
 
-// moved returns errMoved in place of an error, if that is why all ended.
+// moved returns errMoved in place of an error, if that is why all ended, and nothing is in the way of going on.
 func moved(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); err != nil && errors.Is(why, errMoved) {
+	if why := context.Cause(ctx); err != nil && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
 		return why
 	}
 	return err

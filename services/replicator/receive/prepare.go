@@ -26,19 +26,23 @@ const (
 
 // prepare finds out what is there already, which may take as long as it takes to read it, and tells the
 // sender meanwhile that somebody comes; or if nothing can land here, why.
-func prepare(ctx context.Context, config Config, mouth *udp.Socket, heard announced, again bool) (Landing, error) {
+func prepare(ctx context.Context, env Env, config Config, mouth *udp.Socket, heard announced, again bool) (*watched, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader) // for no other JOIN
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	h := &herald{config: config, mouth: mouth, heard: heard, public: private.PublicKey().Bytes()}
 	done := h.comes(ctx)
+	config = config.watch(env)
 	landing, err := land(ctx, config, heard.info(), again)
 	done()
-	if err != nil && ctx.Err() == nil {
-		h.refuse(ctx, err)
+	if err != nil {
+		if ctx.Err() == nil {
+			h.refuse(ctx, err)
+		}
+		return nil, err
 	}
-	return landing, err
+	return landing.(*watched), nil
 }
 
 // herald tells the sender of who has not joined.

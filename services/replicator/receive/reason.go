@@ -28,6 +28,9 @@ func reasonOf(err error) wire.Reason {
 // machine's user or configuration does not want.
 func refusalOf(err error) wire.Reason {
 	reason := reasonOf(err)
+	if errors.Is(err, ErrDiskStalled) {
+		return reason
+	}
 	if kernel := syscall.Errno(0); reason == wire.Disk && !errors.As(err, &kernel) {
 		return wire.Refused
 	}
@@ -37,6 +40,8 @@ func refusalOf(err error) wire.Reason {
 // Word is what replications say of an error of Run.
 func Word(err error) string {
 	switch {
+	case errors.Is(err, ErrDiskStalled):
+		return "disk_stalled"
 	case errors.Is(err, noroom.Err):
 		return "no_room"
 	case errors.Is(err, ErrDamaged), errors.Is(err, object.ErrDamaged):

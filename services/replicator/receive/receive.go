@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/udp"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
@@ -57,6 +58,12 @@ type Config struct {
 	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
+	// Path is what the disk is known by that it lands on. DiskPatience is how long that may not answer; zero is for ever. Left is told
+	// what call of it is left behind then, and since when it stands, and what it returns that the call has returned; it may be nil.
+	Path         string
+	DiskPatience time.Duration
+	Left         func(what string, since time.Time) (answers func())
+	life         context.Context // of who wants the replica, on whatever ground
 	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
 }
@@ -136,7 +143,7 @@ func (s Stats) after(before Stats) Stats {
 func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced) (Receipt, error) {
 	var before Stats
 	for again := false; ; again = true {
-		landing, err := prepare(ctx, config, mouth, heard, again)
+		landing, err := prepare(ctx, env, config, mouth, heard, again)
 		if err != nil {
 			return Receipt{Info: heard.info()}, err
 		}
@@ -171,7 +178,7 @@ const goneAfter = 3 * time.Second
 var errOther = errors.New("what was there is of something else")
 
 // replicate receives what was announced.
-func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing, isLast bool) (Receipt, error) {
+func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced, landing *watched, isLast bool) (Receipt, error) {
 	r, err := newReplica(env, config, ear, mouth, heard, landing)
 	if err != nil {
 		return Receipt{Info: heard.info()}, errors.Join(err, landing.Keep())
@@ -213,8 +220,10 @@ type replica struct {
 	rules      *algo.Receiver
 	blocks     *blocks
 	landing    Landing
-	number     uint64 // of the next that is sent
-	nextLetter uint64 // after the highest that came from the sender to this member alone
+	watch      *pulse.Watch // of its disk
+	toldAlive  time.Time    // while that stands
+	number     uint64       // of the next that is sent
+	nextLetter uint64       // after the highest that came from the sender to this member alone
 	id         algo.ID
 	began      time.Time
 	pollHeard  time.Time
@@ -223,6 +232,7 @@ type replica struct {
 	root          object.Root
 	resumed       uint64
 	ended         error
+	failedAt      time.Time // when this machine could not go on; zero if it can
 	isSettled     bool
 	done          time.Time // when it was settled
 	isLast        bool      // what was there before is not tried again
@@ -233,7 +243,7 @@ type replica struct {
 	shown         time.Time
 }
 
-func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced, landing Landing) (*replica, error) {
+func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced, landing *watched) (*replica, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -244,7 +254,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 		return nil, err
 	}
 	return &replica{
-		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, resumed: landing.Offset(),
+		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, watch: landing.watch, resumed: landing.Offset(),
 		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
 		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number,
 	}, nil
@@ -316,14 +326,14 @@ func (r *replica) keepJoining(ctx context.Context) error {
 	isTold := false
 	for {
 		r.mu.Lock()
-		silent := time.Since(r.pollHeard)
-		done := r.isOver || r.isSettled && silent > time.Second
-		welcomed, last := r.welcomed, r.lastAnnounced
+		silent := r.silence(time.Now())
+		done := r.isOver || r.isSettled && silent > time.Second || r.hasTold(silent)
+		welcomed, last, began := r.welcomed, r.lastAnnounced, r.began
 		if !welcomed {
 			r.join()
 		}
 		r.mu.Unlock()
-		if !welcomed && !isTold && time.Since(r.began) > unanswered {
+		if !welcomed && !isTold && time.Since(began) > unanswered {
 			isTold = true
 			r.env.Log.Warn("the sender is heard and does not answer: does a firewall drop UDP to it?", "sender", r.heard.Sender.String())
 			r.env.waits()
@@ -404,10 +414,11 @@ func (r *replica) tick(now time.Time) {
 		return
 	}
 	r.ring.update(now)
+	r.stay(now)
 	r.report(now)
 	if r.env.Progress != nil && now.Sub(r.shown) > idle {
 		r.shown = now
-		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats(), Silent: now.Sub(r.pollHeard)})
+		r.env.Progress(Progress{Landed: r.landing.Offset(), Length: r.heard.Length, Stats: r.shownStats(), Silent: r.silence(now)})
 	}
 }
 

@@ -112,7 +112,7 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	return nil
 }
 
-// whole has a block land, and ends the landing if that fails. The caller has the lock.
+// whole has a block land, and ends the landing if that fails. The caller has the lock, which is free meanwhile.
 func (r *replica) whole(block uint32) {
 	taken, err := r.blocks.land(block)
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *replica) welcome(id algo.ID, payload []byte) error {
 	if r.shape, err = algo.ShapeOf(r.heard.Length, int(size)); err != nil {
 		return err
 	}
-	r.blocks = newBlocks(r.shape, r.landing, &r.stats)
+	r.blocks = newBlocks(r.shape, unlocked{r.landing, &r.mu}, &r.stats)
 	r.rules = algo.NewReceiver(r.shape, r.blocks.have(), maxOpen)
 	r.rules.Welcome(id)
 	r.welcomed, r.id, r.began, r.pollHeard = true, id, time.Now(), time.Now()
@@ -336,7 +336,8 @@ func (r *replica) yielded() {
 // fail tells the sender why this replica will not be. The caller has the lock.
 func (r *replica) fail(err error) {
 	if r.ended == nil {
-		r.ended = reasoned(err)
+		r.env.Log.Warn("nothing more can land here, which the sender is told", "object", r.heard.Name, "error", err)
+		r.ended, r.failedAt = reasoned(err), time.Now()
 		r.explain(err)
 		r.rules.Enter(wire.Failed, reasonOf(err), [wire.RootSize]byte{}, time.Now())
 	}

@@ -300,8 +300,11 @@ func (r *Receiver) wants(now time.Time) (wants []wire.Want) {
 		}
 		if g := r.open[block]; g != nil {
 			if now.Sub(g.asked) >= r.last.Hold {
-				g.asked = now
 				need := r.shape.Packets(block) - g.count
+				if need <= 0 { // it is landing
+					continue
+				}
+				g.asked = now
 				wants = append(wants, wire.Want{Block: block, Need: uint8(need), Missing: r.Missing(block)})
 			}
 			continue

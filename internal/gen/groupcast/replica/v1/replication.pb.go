@@ -538,7 +538,7 @@ type Replica struct {
 	Node  string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Lan   string                 `protobuf:"bytes,3,opt,name=lan,proto3" json:"lan,omitempty"`
 	State ReplicaState           `protobuf:"varint,4,opt,name=state,proto3,enum=groupcast.replica.v1.ReplicaState" json:"state,omitempty"`
-	// Why it failed, for programs: no_multicast, no_room, damaged, disk, refused, slow, silent, left,
+	// Why it failed, for programs: no_multicast, no_room, damaged, disk, disk_stalled, refused, slow, silent, left,
 	// sender_lost, session_lost, source_failed, revoked, canceled, deadline.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people, with what to do.

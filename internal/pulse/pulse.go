@@ -1,0 +1,50 @@
+// Package pulse tells a disk that is slow from one that does not answer, as a mount whose server is gone: what a call of it brings
+// about beats, piece by piece, and only one without a beat for long is given up. Nothing ends a call that stands in the kernel; it
+// is left behind.
+package pulse
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+)
+
+// ErrStalled says that a disk did not answer for longer than it is waited for.
+var ErrStalled = errors.New("the disk does not answer")
+
+// Pulse counts what a disk has done. One that is nil counts nothing.
+type Pulse struct {
+	beats   atomic.Uint64
+	stalled atomic.Pointer[error] // why it is given up
+}
+
+// Beat says that the disk has done something, however little.
+func (p *Pulse) Beat() {
+	if p != nil {
+		p.beats.Add(1)
+	}
+}
+
+// Err says why nobody waits for the disk any more. Who goes on after that, because it answers late, changes nothing that others see.
+func (p *Pulse) Err() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.stalled.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+type contextKey struct{}
+
+// In has what is done with a context beat this pulse.
+func In(ctx context.Context, p *Pulse) context.Context {
+	return context.WithValue(ctx, contextKey{}, p)
+}
+
+// Of returns the pulse that is in a context; nil if there is none.
+func Of(ctx context.Context) *Pulse {
+	p, _ := ctx.Value(contextKey{}).(*Pulse)
+	return p
+}

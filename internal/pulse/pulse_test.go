@@ -1,0 +1,216 @@
+package pulse_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/groupcast/groupcast/internal/pulse"
+	"github.com/groupcast/groupcast/internal/testdisk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// disk is a disk whose calls are watched, and what happened to those that were left behind.
+type disk struct {
+	*pulse.Watch
+	stands, answered, after int
+	since                   time.Time
+}
+
+func newDisk(patience time.Duration) *disk {
+	d := &disk{}
+	d.Watch = &pulse.Watch{Log: slog.New(slog.DiscardHandler), Path: "/srv", Patience: patience, Left: func(_ string, since time.Time) func() {
+		d.stands, d.since = d.stands+1, since
+		return func() { d.answered++ }
+	}}
+	return d
+}
+
+func (d *disk) call(ctx context.Context, call func() error) error {
+	return d.Await(ctx, "write", call, func() { d.after++ })
+}
+
+// A call that does not return is given up when nothing was heard of the disk for as long as it is waited for, and the next is not made.
+// When it returns after all, what it had is done with.
+func TestCallThatStandsIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, answer, began := newDisk(time.Minute), make(chan struct{}), time.Now()
+		err := d.call(t.Context(), func() error {
+			<-answer
+			return nil
+		})
+		if took := time.Since(began); !errors.Is(err, pulse.ErrStalled) || took < time.Minute || took > 62*time.Second || d.stands != 1 || !d.since.Equal(began) {
+			t.Errorf("%v after %v, %d left behind since %v", err, took, d.stands, d.since.Sub(began))
+		}
+		if err := d.call(t.Context(), func() error { t.Error("another call"); return nil }); !errors.Is(err, pulse.ErrStalled) || !errors.Is(d.Err(), pulse.ErrStalled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if d.after+d.answered != 0 {
+			t.Error("it is done with before it returned")
+		}
+		close(answer)
+		synctest.Wait()
+		if d.after != 1 || d.answered != 1 {
+			t.Errorf("it was done with %d times, and answered %d times", d.after, d.answered)
+		}
+	})
+}
+
+// However slow a disk is, it is waited for while it does anything.
+func TestSlowDiskIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk(time.Minute)
+		err := d.call(t.Context(), func() error {
+			for range 100 {
+				time.Sleep(55 * time.Second)
+				d.Beat()
+			}
+			return nil
+		})
+		if err != nil || d.stands != 0 {
+			t.Error(err)
+		}
+	})
+}
+
+// A disk that does anything for others is waited for: a call may wait for what they write. That it stands is told.
+func TestBusyDiskIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, answer, done := newDisk(time.Minute), make(chan struct{}), uint64(0)
+		d.Activity = func() uint64 {
+			if d.Stands() {
+				done++
+			}
+			return done
+		}
+		time.AfterFunc(time.Hour, func() { close(answer) })
+		err := d.call(t.Context(), func() error {
+			<-answer
+			if !d.Stands() {
+				t.Error("it is not told that the disk stands")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a disk has done is counted by its path; of what is no disk, or is not there, there is nothing.
+func TestActivity(t *testing.T) {
+	for _, path := range []string{"/proc/self", "/dev/null", "/dev/nothing", "relative", ""} {
+		if done := pulse.Activity(path); done != 0 {
+			t.Errorf("%q has done %d", path, done)
+		}
+	}
+	if at, isKnown := pulse.MountOf("/proc/self/../nothing"); !isKnown || at.At != "/proc" {
+		t.Errorf("%v, %v", at, isKnown)
+	}
+	if at, isKnown := pulse.MountOf("/procedure"); isKnown && at.At == "/proc" {
+		t.Error(at)
+	}
+	if at, isKnown := pulse.MountOf("relative"); isKnown {
+		t.Error(at)
+	}
+	disk := testdisk.New(t, "16m")
+	before := pulse.Activity(disk.Dir)
+	file, err := os.Create(filepath.Join(disk.Dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Write(make([]byte, 1<<20))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if after := pulse.Activity(disk.Dir); before == 0 || after <= before {
+		t.Errorf("%d, and with a file %d", before, after)
+	}
+}
+
+// Without a patience it is waited for for ever, but for who does not ask any more.
+func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"for ever": 0, "long": time.Hour, "short": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				d, answer, began := newDisk(patience), make(chan struct{}), time.Now()
+				ended := make(chan error, 1)
+				go func() {
+					ended <- d.call(ctx, func() error {
+						<-answer
+						return nil
+					})
+				}()
+				if patience != time.Second {
+					time.Sleep(40 * time.Minute)
+					if synctest.Wait(); len(ended) > 0 || !d.Stands() {
+						t.Error("it is not waited for")
+					}
+				}
+				cancel()
+				if err := <-ended; !errors.Is(err, pulse.ErrStalled) || time.Since(began) > 40*time.Minute+2*time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				close(answer)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// What a call returns is returned, and none is left behind.
+func TestCallReturns(t *testing.T) {
+	wrong := errors.New("wrong")
+	d := newDisk(time.Minute)
+	if err := errors.Join(d.call(t.Context(), func() error { return wrong })); !errors.Is(err, wrong) || d.Err() != nil || d.Stands() {
+		t.Error(err)
+	}
+}
+
+// A sync goes piece by piece, of files of any length, and beats with each.
+func TestSyncBeats(t *testing.T) {
+	content := make([]byte, 40<<20+1)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range content {
+		content[i] = byte(random.Uint32())
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	p := new(pulse.Pulse)
+	if err := p.Sync(file, 0, uint64(len(content))); err != nil || p.Beats() != 7 {
+		t.Errorf("%d beats, want one for each of 6 pieces, and for the sync: %v", p.Beats(), err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("the file has other bytes: %v", err)
+	}
+	_, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if err := p.Flush(writer, 0, 64<<20); err != nil {
+		t.Errorf("what cannot be written in pieces: %v", err)
+	}
+	if pulse.Of(t.Context()).Sync(file, 0, 1) != nil || pulse.Of(pulse.In(t.Context(), p)) != p {
+		t.Error("no pulse is one that counts nothing")
+	}
+}

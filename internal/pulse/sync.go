@@ -1,0 +1,58 @@
+package pulse
+
+import (
+	"errors"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// piece is of how many bytes it is waited that they are on disk until that counts as a beat: as many a disk writes in minutes
+	// that is hardly one. begun is how many are on their way to the disk meanwhile, which is not to stand still between two.
+	piece = 8 << 20
+	begun = 4 * piece
+)
+
+// Sync has all of a file be on disk. Gigabytes may wait for that in memory, and a slow disk takes minutes for them, in which one call
+// says nothing: those from an offset on and before another go there piece by piece before.
+func (p *Pulse) Sync(file *os.File, from, to uint64) error {
+	if err := p.Flush(file, from, to); err != nil {
+		return err
+	}
+	err := file.Sync()
+	p.Beat()
+	return err
+}
+
+// Flush has the bytes of a file from an offset on, and before another, be written, so that a sync has little left. An error is as
+// that of a sync: the kernel tells each only once.
+func (p *Pulse) Flush(file *os.File, from, to uint64) error {
+	if p == nil || to <= from || to-from <= piece {
+		return nil
+	}
+	descriptor := int(file.Fd())
+	begins := from
+	for at := from; at < to; at += piece {
+		for ; begins < min(to, at+begun); begins += piece {
+			if err := unix.SyncFileRange(descriptor, int64(begins), piece, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+				return unlessUnknown(file, err)
+			}
+		}
+		err := unix.SyncFileRange(descriptor, int64(at), piece, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		if err != nil {
+			return unlessUnknown(file, err)
+		}
+		p.Beat()
+	}
+	return nil
+}
+
+// unlessUnknown drops an error that says that this is not done here: a sandbox does not know the call, or the file system.
+func unlessUnknown(file *os.File, err error) error {
+	if slices.ContainsFunc([]error{unix.ENOSYS, unix.EINVAL, unix.ESPIPE, unix.EPERM, unix.EOPNOTSUPP}, func(none error) bool { return errors.Is(err, none) }) {
+		return nil
+	}
+	return &os.PathError{Op: "sync", Path: file.Name(), Err: err}
+}

@@ -1,0 +1,136 @@
+package pulse
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// lookEvery is how often it is looked whether a disk has done something.
+	lookEvery = time.Second
+	// warnAfter is after how long without a beat that is logged.
+	warnAfter = 10 * time.Second
+	// leavePatience is how long a disk may not answer when nobody asks how it went any more: who stops a service waits for it.
+	leavePatience = 20 * time.Second
+	// standsAfter is after how long without a beat others are told that it is the disk which is waited for.
+	standsAfter = time.Second
+)
+
+// Watch waits for calls of a disk, one at a time, for as long as it answers.
+type Watch struct {
+	Pulse
+	Log *slog.Logger
+	// Path is what the disk is known by.
+	Path string
+	// Patience is how long it may not answer; zero is for ever.
+	Patience time.Duration
+	// Activity counts what the disk does for whomever, as Activity of its path: as long as that grows a call is waited for. It may be nil.
+	Activity func() uint64
+	// Left is told what stands when it is given up, and since when, and the function that it returns that the call has returned
+	// after all. It may be nil.
+	Left func(what string, since time.Time) (answers func())
+
+	quiet atomic.Int64 // for how long nothing was heard of it
+}
+
+// Stands reports whether the disk is waited for, and has done nothing for a while.
+func (w *Watch) Stands() bool { return time.Duration(w.quiet.Load()) >= standsAfter }
+
+// Await makes a call, and returns when that has, or ErrStalled when the disk has been given up: then the call is left behind, and
+// after is called once it returns. Nothing that the call uses may be used again, and no other call is made.
+func (w *Watch) Await(ctx context.Context, what string, call func() error, after func()) error {
+	if err := w.Err(); err != nil {
+		return err
+	}
+	var isDecided atomic.Bool
+	returned, left := make(chan error, 1), make(chan func(), 1)
+	go func() {
+		err := call()
+		if isDecided.CompareAndSwap(false, true) {
+			returned <- err
+			return
+		}
+		answers := <-left
+		after()
+		answers()
+	}()
+	waited, err := w.wait(ctx, what, returned)
+	w.quiet.Store(0)
+	switch {
+	case waited == 0:
+		return err
+	case !isDecided.CompareAndSwap(false, true): // in the last moment
+		return <-returned
+	}
+	return w.giveUp(what, waited, left)
+}
+
+// wait waits until a call has returned, or there was no beat for too long: then it returns for how long. Time counts only while this process runs: one that is
+// stopped, or whose machine sleeps, has not waited.
+func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (waited time.Duration, err error) {
+	every := lookEvery
+	if w.Patience > 0 {
+		every = min(every, w.Patience/8)
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	began, beats, isWarned := time.Now(), w.beats.Load(), false
+	var quiet, dead time.Duration // without a beat, and without anything that the disk has done
+	var seen uint64
+	for last := began; ; {
+		select {
+		case err := <-returned:
+			if isWarned {
+				w.Log.Info("a disk answers again", "path", w.Path, "what", what, "after", time.Since(began).Round(time.Second))
+			}
+			return 0, err
+		case <-ticker.C:
+		}
+		now := time.Now()
+		step := min(now.Sub(last), 2*every)
+		quiet, dead, last = quiet+step, dead+step, now
+		if heard := w.beats.Load(); heard != beats {
+			beats, quiet, dead, isWarned = heard, 0, 0, false
+		} else if done := w.activity(); done != seen {
+			seen, dead = done, 0
+		}
+		w.quiet.Store(int64(quiet))
+		if quiet >= warnAfter && !isWarned {
+			isWarned = true
+			w.Log.Warn("a disk does not answer", "path", w.Path, "what", what, "waited_for", w.Patience)
+		}
+		if limit := w.limit(ctx); limit > 0 && dead >= limit {
+			return dead, nil
+		}
+	}
+}
+
+func (w *Watch) activity() uint64 {
+	if w.Activity == nil {
+		return 0
+	}
+	return w.Activity()
+}
+
+// limit is how long the disk may not answer now.
+func (w *Watch) limit(ctx context.Context) time.Duration {
+	if ctx.Err() != nil && (w.Patience == 0 || w.Patience > leavePatience) {
+		return leavePatience
+	}
+	return w.Patience
+}
+
+// giveUp leaves a call behind.
+func (w *Watch) giveUp(what string, waited time.Duration, left chan<- func()) error {
+	err := fmt.Errorf("%w: %s, nothing for %v (%s): see that its server or device is there (dmesg, mount), and replicate again: it goes on from what is kept", ErrStalled, w.Path, waited.Round(100*time.Millisecond), what)
+	w.stalled.Store(&err)
+	answers := func() {}
+	if w.Left != nil {
+		answers = w.Left(what, time.Now().Add(-waited))
+	}
+	left <- answers
+	return err
+}

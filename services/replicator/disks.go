@@ -1,0 +1,165 @@
+package replicator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/pulse"
+	"github.com/groupcast/groupcast/services/replicator/receive"
+)
+
+// disks are those that were given up and have not answered since: calls of theirs stand in the kernel, which nothing ends. Nothing
+// more is begun there, or each replication would leave something behind.
+type disks struct {
+	patience time.Duration
+
+	mu       sync.Mutex
+	standing map[string][]*standing // by what diskOf says of their paths
+}
+
+// standing is a call that does not return.
+type standing struct {
+	what, replication string
+	since             time.Time
+}
+
+// left notes that a call stands, until answers is called.
+func (d *disks) left(path, replication, what string, since time.Time) (answers func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.standing == nil {
+		d.standing = make(map[string][]*standing)
+	}
+	disk, one := diskOf(path), &standing{what, replication, since}
+	d.standing[disk] = append(d.standing[disk], one)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.standing[disk] = slices.DeleteFunc(d.standing[disk], func(other *standing) bool { return other == one })
+	}
+}
+
+// check says why nothing is done at a path now. It does not touch it. One that is withdrawn leaves its disk sooner than that counts as
+// one that does not answer.
+func (d *disks) check(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.patience == 0 || len(d.standing) == 0 {
+		return nil
+	}
+	for _, one := range d.standing[diskOf(path)] {
+		if time.Since(one.since) >= d.patience {
+			return fmt.Errorf("%w: that of %s, since %s (%s, replication %s), and nothing more is begun there until it does: see that its server or device is there (dmesg, mount)",
+				receive.ErrDiskStalled, path, one.since.Format(time.DateTime), one.what, one.replication)
+		}
+	}
+	return nil
+}
+
+// all returns how many calls stand, and of which disks.
+func (d *disks) all() (count int, of []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for disk, standing := range d.standing {
+		if len(standing) > 0 {
+			count, of = count+len(standing), append(of, disk)
+		}
+	}
+	slices.Sort(of)
+	return count, of
+}
+
+// diskOf names what a path is on, by its text alone: a device, or where a file system is mounted.
+func diskOf(path string) string {
+	path = filepath.Clean(path)
+	if strings.HasPrefix(path, "/dev/") {
+		return path
+	}
+	of, _ := pulse.MountOf(path)
+	return cmp.Or(of.At, path)
+}
+
+// patient is a source that is waited for as long as its disk answers.
+type patient struct {
+	source
+	ctx   context.Context // of who waits
+	watch *pulse.Watch
+	close func() // once
+}
+
+// watch has calls of the disk of a path be waited for as long as that answers.
+func (w *worker) watch(replication, path string) *pulse.Watch {
+	return &pulse.Watch{
+		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience,
+		Activity: func() uint64 { return pulse.Activity(path) },
+		Left:     func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
+	}
+}
+
+// source opens what is to be sent, and has it be waited for as long as its disk answers; not while another program finds out what of a
+// device is used, which says nothing of how far it is.
+func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (source, error) {
+	path := task.GetPath()
+	if err := w.disks.check(path); err != nil {
+		return nil, err
+	}
+	p := &patient{ctx: ctx, watch: w.watch(replication, path)}
+	p.close = sync.OnceFunc(func() {
+		if p.source != nil {
+			_ = p.source.Close()
+		}
+	})
+	open := func() error {
+		from, err := w.places.source(pulse.In(ctx, &p.watch.Pulse), path, task.GetSkipUnused())
+		if err == nil { // else it may be a pointer to nothing
+			p.source = from
+		}
+		return err
+	}
+	var err error
+	if task.GetSkipUnused() {
+		err = open()
+	} else {
+		err = p.watch.Await(ctx, "open", open, p.close)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *patient) ReadAt(b []byte, offset uint64) error {
+	return p.watch.Await(p.ctx, "read", func() error { return p.source.ReadAt(b, offset) }, p.close)
+}
+
+func (p *patient) Changed() error {
+	return p.watch.Await(p.ctx, "find out whether it has changed", p.source.Changed, p.close)
+}
+
+// Close ends it, unless a call of it is left behind: then it ends with that.
+func (p *patient) Close() error {
+	if p.watch.Err() != nil {
+		return nil
+	}
+	p.close()
+	return nil
+}
+
+// leftBehind notes that a call of a disk stands, until answers is called.
+func (w *worker) leftBehind(path, replication, what string, since time.Time) (answers func()) {
+	returned := w.disks.left(path, replication, what, since)
+	w.metrics.standing.Inc()
+	w.log.Warn("a disk is given up: what it does for a replication is left behind until it answers", "replication", replication, "path", path, "what", what, "since", since.Format(time.DateTime))
+	return func() {
+		returned()
+		w.metrics.standing.Dec()
+		w.log.Info("a disk that was given up answers again", "path", path, "what", what, "after", time.Since(since).Round(time.Second))
+	}
+}

@@ -1,0 +1,172 @@
+package receive
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
+)
+
+// ErrDiskStalled says that the disk did not answer for longer than it is waited for.
+var ErrDiskStalled = pulse.ErrStalled
+
+// watched is a landing that is waited for as long as its disk answers. A call that does not return is left behind: when it does after
+// all, what is there is kept, and nothing of it appears. Until then the landing is of no use to anybody.
+type watched struct {
+	Landing
+	ctx   context.Context // of who waits
+	watch *pulse.Watch
+}
+
+// watch has what lands in the end be waited for as long as its disk answers.
+func (c Config) watch(env Env) Config {
+	ctx := c.life
+	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left, Activity: func() uint64 { return pulse.Activity(c.Path) }}
+	find, open := c.Find, c.Open
+	if find != nil {
+		c.Find = func(inner context.Context, info object.Info) (Landing, error) {
+			return awaitLanding(ctx, watch, "find out whether it is there", func() (Landing, error) { return find(pulse.In(inner, &watch.Pulse), info) })
+		}
+	}
+	c.Open = func(inner context.Context, info object.Info) (Landing, error) {
+		return awaitLanding(ctx, watch, "open it, and read what is there of it", func() (Landing, error) { return open(pulse.In(inner, &watch.Pulse), info) })
+	}
+	return c
+}
+
+// awaitLanding waits until a landing is open; nil stays nil.
+func awaitLanding(ctx context.Context, watch *pulse.Watch, what string, open func() (Landing, error)) (Landing, error) {
+	var landing Landing
+	err := watch.Await(ctx, what, func() error {
+		opened, err := open()
+		if err == nil { // else it may be a pointer to nothing
+			landing = opened
+		}
+		return err
+	}, func() {
+		if landing != nil {
+			_ = landing.Keep()
+		}
+	})
+	if watch.Err() != nil || landing == nil {
+		return nil, err
+	}
+	return &watched{landing, ctx, watch}, err
+}
+
+func (w *watched) await(what string, call func() error) error {
+	return w.watch.Await(w.ctx, what, call, func() { _ = w.Landing.Keep() })
+}
+
+func (w *watched) Write(p []byte) (n int, err error) {
+	var written int
+	if err = w.await("write", func() (err error) {
+		written, err = w.Landing.Write(p)
+		return err
+	}); w.watch.Err() == nil {
+		n = written
+	}
+	return n, err
+}
+
+func (w *watched) Zeros(count uint64) error {
+	return w.await("write zeros", func() error { return w.Landing.Zeros(count) })
+}
+
+func (w *watched) Ahead(offset uint64, p []byte) (taken bool, err error) {
+	var is bool
+	if err = w.await("write", func() (err error) {
+		is, err = w.Landing.Ahead(offset, p)
+		return err
+	}); w.watch.Err() == nil {
+		taken = is
+	}
+	return taken, err
+}
+
+func (w *watched) Adopt(count uint64) error {
+	return w.await("read again what was written", func() error { return w.Landing.Adopt(count) })
+}
+
+func (w *watched) Complete(length uint64, root object.Root, durable bool) error {
+	return w.await("have all be on disk", func() error { return w.Landing.Complete(length, root, durable) })
+}
+
+func (w *watched) Keep() error {
+	return w.end("keep what is there", w.Landing.Keep)
+}
+
+func (w *watched) Remove() error {
+	return w.end("remove what is there", w.Landing.Remove)
+}
+
+// end ends the landing, unless it is left behind: then it ends when its disk answers.
+func (w *watched) end(what string, call func() error) error {
+	if w.watch.Err() != nil {
+		return nil
+	}
+	return w.await(what, call)
+}
+
+// unlocked is a landing of who has a lock: it is free while bytes land, for that may take long, and others have to go on.
+type unlocked struct {
+	Landing
+	lock *sync.Mutex
+}
+
+func (u unlocked) Write(p []byte) (int, error) {
+	u.lock.Unlock()
+	defer u.lock.Lock()
+	return u.Landing.Write(p)
+}
+
+func (u unlocked) Zeros(count uint64) error {
+	u.lock.Unlock()
+	defer u.lock.Lock()
+	return u.Landing.Zeros(count)
+}
+
+func (u unlocked) Ahead(offset uint64, p []byte) (bool, error) {
+	u.lock.Unlock()
+	defer u.lock.Lock()
+	return u.Landing.Ahead(offset, p)
+}
+
+func (u unlocked) Adopt(count uint64) error {
+	u.lock.Unlock()
+	defer u.lock.Lock()
+	return u.Landing.Adopt(count)
+}
+
+// stands reports whether nothing is taken from the network, for the disk does not take what came. The caller has the lock.
+func (r *replica) stands() bool {
+	return r.watch.Stands() && r.rules != nil && r.rules.State() == wire.Receiving
+}
+
+// silence is for how long nothing was heard of the sender. While the disk stands nobody listens. The caller has the lock.
+func (r *replica) silence(now time.Time) time.Duration {
+	if r.stands() {
+		r.pollHeard = now
+	}
+	return now.Sub(r.pollHeard)
+}
+
+// aliveEvery is how often who cannot listen, for its disk stands, says that it is there: it is given up after a minute otherwise. It
+// is waited for only for a moment each time.
+const aliveEvery = 10 * time.Second
+
+// stay says now and then that this replica is there although its disk stands. The caller has the lock.
+func (r *replica) stay(now time.Time) {
+	if r.stands() && now.Sub(r.toldAlive) > aliveEvery {
+		r.toldAlive = now
+		r.rules.Enter(wire.Receiving, wire.NoReason, object.Root{}, now)
+	}
+}
+
+// hasTold reports whether a replica that has failed has told that for long enough: its sender is not there. The caller has the lock.
+func (r *replica) hasTold(silent time.Duration) bool {
+	return !r.failedAt.IsZero() && min(silent, time.Since(r.failedAt)) > goneAfter
+}
