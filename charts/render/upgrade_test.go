@@ -24,6 +24,8 @@ import (
 func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 	larger := map[string]any{"store": map[string]any{"size": "8Gi"}}
 	external := map[string]any{"store": map[string]any{"external": map[string]any{"endpoints": []any{"https://etcd:2379"}}}}
+	const claim = "PersistentVolumeClaim/data-release-groupcast-manager-"
+	stopped := cluster{"StatefulSet/release-groupcast-manager": {}, claim + "0": {}, claim + "1": {}, claim + "2": {}}
 	for name, tt := range map[string]struct {
 		cluster cluster
 		values  map[string]any
@@ -33,6 +35,11 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 		"as it is":             {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, nil, ""},
 		"one to three":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
 		"three to one":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 3}}, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"none of three":        {stopped, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"three again":          {stopped, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
+		"three were there":     {cluster{claim + "0": {}, claim + "2": {}}, nil, "delete the claims data-release-groupcast-manager-0"},
+		"one was there":        {cluster{claim + "0": {}}, nil, ""},
+		"three never were":     {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}, claim + "2": {}}, nil, ""}, // after a rollback
 		"embedded to external": {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, external, "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet release-groupcast-manager)"},
 		"external to embedded": {cluster{"Deployment/release-groupcast-manager": {replicas: 1}}, nil, "uninstall, delete the Secret release-groupcast-ca, and install"},
 		"external as it is":    {cluster{"Deployment/release-groupcast-manager": {replicas: 3}}, external, ""},

@@ -40,8 +40,11 @@
 {{- end -}}
 {{- else if lookup "apps/v1" "Deployment" $namespace $name -}}
 {{- fail (printf "store.external.endpoints is empty: the managers of the release have their store in an external etcd (Deployment %s), and no upgrade moves it. Name its endpoints; or, if all may be forgotten, uninstall, delete the Secret %s-ca, and install" $name (include "groupcast.fullname" .)) -}}
-{{- else if gt (int (dig "spec" "replicas" 0 $embedded)) (int .Values.manager.replicas) -}}
-{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $embedded.spec.replicas $embedded.spec.replicas) -}}
+{{- else -}}
+{{- $managers := include "groupcast.managersThere" (list $namespace $name $embedded) | int -}}
+{{- if gt $managers (int .Values.manager.replicas) -}}
+{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall, delete the claims data-%s-0 and so on, and install" .Values.manager.replicas $managers $managers $name) -}}
+{{- end -}}
 {{- end -}}
 {{- include "groupcast.check.names" . -}}
 {{- include "groupcast.check.trustDomain" . -}}
@@ -56,6 +59,22 @@
 {{- fail (printf "gatherer.podManagementPolicy is %s, and the release has %s, which no upgrade changes. Leave it empty; or kubectl -n %s delete statefulset %s-gatherer --cascade=orphan, and upgrade" $policy $there $namespace (include "groupcast.fullname" .)) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+How many managers have their store in volumes: where none is to run, as for a backup, or after an uninstallation, as many as there are claims. Call
+with (list NAMESPACE NAME STATEFULSET).
+*/}}
+{{- define "groupcast.managersThere" -}}
+{{- $managers := int (dig "spec" "replicas" 0 (index . 2)) -}}
+{{- if not $managers -}}
+{{- range $i := until 3 -}}
+{{- if lookup "v1" "PersistentVolumeClaim" (index $ 0) (printf "data-%s-%d" (index $ 1) $i) -}}
+{{- $managers = add1 $i -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $managers -}}
 {{- end -}}
 
 {{/* By which labels a workload knows its pods, Kubernetes lets nobody change. */}}
