@@ -305,6 +305,7 @@ func TestIRestrictedProfile(t *testing.T) {
 	restricted.replicates(t, true)
 	within := restricted.inside(t)
 	within.manyToMany()
+	within.datagrams()
 	within.twoPriorities(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
 	restricted.letsMembersIn(t)
 	gc.check(t) // the other one is as well as before
