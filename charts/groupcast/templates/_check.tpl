@@ -3,6 +3,7 @@
 {{- include "groupcast.check.managers" . -}}
 {{- include "groupcast.check.upgrade" . -}}
 {{- include "groupcast.check.ports" . -}}
+{{- include "groupcast.check.listens" . -}}
 {{- include "groupcast.check.envoy" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
@@ -135,6 +136,23 @@ a new StatefulSet says holds for new claims alone.
 {{- fail (printf "%s and %s.%s are the same: each needs one of its own" (get $ports $port) $part $key) -}}
 {{- end -}}
 {{- $_ := set $ports $port (printf "%s.%s" $part $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Probes, Services, policies and the nodes' ports are where the chart has a part listen: config may say at which addresses, and nothing else. */}}
+{{- define "groupcast.check.listens" -}}
+{{- $places := list
+  (list "manager" "grpc" 7400 "leave it out: others use manager.service.port") (list "manager" "admin" 7401 "leave it out")
+  (list "agent" "data" .Values.agent.port "set agent.port") (list "agent" "admin" .Values.agent.adminPort "set agent.adminPort")
+  (list "gatherer" "grpc" .Values.gatherer.port "set gatherer.port") (list "gatherer" "data" .Values.gatherer.dataPort "set gatherer.dataPort") (list "gatherer" "admin" .Values.gatherer.adminPort "set gatherer.adminPort")
+  (list "replicator" "admin" .Values.replicator.adminPort "set replicator.adminPort") -}}
+{{- range $places -}}
+{{- $listen := dig (index . 1) "listen" "" ((index $.Values (index . 0)).config | default dict) -}}
+{{- $port := index . 2 | int | toString -}}
+{{- $alone := regexMatch "^(127\\.|localhost|\\[?::1\\]?:)" $listen -}}
+{{- if and $listen (or $alone (ne (regexFind "[0-9]+$" $listen) $port)) -}}
+{{- fail (printf "%s.config.%s.listen is %s, where nobody finds it: probes, Services and network policies have port %s of the pods' addresses. For another port, %s" (index . 0) (index . 1) $listen $port (index . 3)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
