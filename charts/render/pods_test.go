@@ -311,6 +311,31 @@ func TestPriorityIsGiven(t *testing.T) {
 	}
 }
 
+// Where all nodes have taints, or are of several kinds, tests run where they are told to.
+func TestTestsGoWhereTheyMay(t *testing.T) {
+	objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"tests": map[string]any{
+		"tolerations":  []any{map[string]any{"key": "pool", "operator": "Exists"}},
+		"nodeSelector": map[string]any{"pool": "groupcast"}, "priorityClassName": "low",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := 0
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if spec == nil || labels["app.kubernetes.io/component"] != "test" {
+			continue
+		}
+		tests++
+		if len(spec.Tolerations) != 1 || spec.NodeSelector["pool"] != "groupcast" || spec.NodeSelector["kubernetes.io/os"] != "linux" || spec.PriorityClassName != "low" {
+			t.Errorf("%s: %+v %v %q", o.Name, spec.Tolerations, spec.NodeSelector, spec.PriorityClassName)
+		}
+	}
+	if tests != 2 {
+		t.Errorf("there are %d tests", tests)
+	}
+}
+
 // selected are the labels that a selector of a pod has.
 func selected(labels map[string]string) map[string]string {
 	chosen := make(map[string]string)
