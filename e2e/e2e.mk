@@ -124,5 +124,5 @@ rules: .bin/promtool-v0.315.0 ## the alerts against their tests, by promtool
 
 .PHONY: check-chart
 check-chart: chart dashboards rules .bin/envoy-1.40.0 ## the chart, rendered and by its own tests; what is made of other files must be as it is kept
-	git diff --exit-code -- charts/groupcast
+	$(call unchanged,charts/groupcast)
 	cd charts && golangci-lint run ./... && go mod tidy -diff && go test ./...
