@@ -4,6 +4,7 @@
 {{- include "groupcast.check.upgrade" . -}}
 {{- include "groupcast.check.ports" . -}}
 {{- include "groupcast.check.listens" . -}}
+{{- include "groupcast.check.services" . -}}
 {{- include "groupcast.check.envoy" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
@@ -153,6 +154,23 @@ a new StatefulSet says holds for new claims alone.
 {{- $alone := regexMatch "^(127\\.|localhost|\\[?::1\\]?:)" $listen -}}
 {{- if and $listen (or $alone (ne (regexFind "[0-9]+$" $listen) $port)) -}}
 {{- fail (printf "%s.config.%s.listen is %s, where nobody finds it: probes, Services and network policies have port %s of the pods' addresses. For another port, %s" (index . 0) (index . 1) $listen $port (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a Service's type has no use for: Kubernetes refuses it, or passes it over without a word. */}}
+{{- define "groupcast.check.services" -}}
+{{- range $part := list "manager" "gatherer" "envoy" -}}
+{{- $service := (index $.Values $part).service -}}
+{{- range $key := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (index $service $key) (ne $service.type "LoadBalancer") -}}
+{{- fail (printf "%s.service.%s is set, and a Service of type %s has no use for it: set %s.service.type to LoadBalancer" $part $key $service.type $part) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := eq $part "envoy" | ternary (list "externalTrafficPolicy") (list "externalTrafficPolicy" "nodePort") -}}
+{{- if and (index $service $key) (eq $service.type "ClusterIP") -}}
+{{- fail (printf "%s.service.%s is %v, and a Service of type ClusterIP has no use for it: set %s.service.type to NodePort or LoadBalancer" $part $key (index $service $key) $part) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
