@@ -8,12 +8,17 @@ def together(gauge):
     return f"sum(max by (namespace, app_kubernetes_io_instance) ({gauge}))"
 
 
+def ours(query):
+    """What of a query, by targets, is of Groupcast: others have metrics of such names, and jobs that are called so, too."""
+    return f"({query} and on (job, instance) groupcast_build_info{{HERE}})"
+
+
 def overview():
     """Is it well, and what does it carry?"""
     return board(
         "groupcast-overview", "Groupcast / Overview", "Whether all parts are there, and how much they carry.",
         ("Parts", [
-            number("Managers", "Managers that answer.", "short", 'sum(up{job="manager", HERE})'),
+            number("Managers", "Managers that answer.", "short", 'count(groupcast_build_info{job="manager", HERE})'),
             number("Managers missed", "Managers that were there and are not.", "short", together("groupcast_manager_managers_offline{HERE}")),
             number("Leader", "Managers that lead: one, but for the moments in which another takes over.", "short",
                    "sum(groupcast_manager_leading{HERE})"),
@@ -34,10 +39,9 @@ def overview():
             lines("Replicated", "What lands at replicas.", "Bps",
                   Query("sum(rate(groupcast_replicator_received_bytes_total{HERE}[$__rate_interval]))", "received")),
             lines("Processor", "What all parts use.", "short",
-                  Query('sum by (job) (rate(process_cpu_seconds_total{job=~"manager|agent|gatherer|replicator", HERE}[$__rate_interval]))',
-                        "{{job}}")),
+                  Query("sum by (job) " + ours("rate(process_cpu_seconds_total{HERE}[$__rate_interval])"), "{{job}}")),
             lines("Memory", "What all parts hold resident.", "bytes",
-                  Query('sum by (job) (process_resident_memory_bytes{job=~"manager|agent|gatherer|replicator", HERE})', "{{job}}")),
+                  Query("sum by (job) " + ours("process_resident_memory_bytes{HERE}"), "{{job}}")),
         ]))
 
 
@@ -232,16 +236,16 @@ def control():
         ]),
         ("Embedded store", [
             lines("Changes", "What the managers' stores agree on, and what they could not. An external etcd is watched by its own metrics.", "ops",
-                  Query('max(rate(etcd_server_proposals_committed_total{job="manager", HERE}[$__rate_interval]))', "agreed on"),
-                  Query('sum(rate(etcd_server_proposals_failed_total{job="manager", HERE}[$__rate_interval]))', "failed"), span=6),
+                  Query("max" + ours("rate(etcd_server_proposals_committed_total{HERE}[$__rate_interval])"), "agreed on"),
+                  Query("sum" + ours("rate(etcd_server_proposals_failed_total{HERE}[$__rate_interval])"), "failed"), span=6),
             lines("Leads the store", "In which manager the store's leader is.", "short",
-                  Query('max by (pod) (etcd_server_is_leader{job="manager", HERE})', "{{pod}}"), span=6),
+                  Query("max by (pod) " + ours("etcd_server_is_leader{HERE}"), "{{pod}}"), span=6),
             lines("Synced", "99th percentile of the time that each disk takes to have a change for good: all that managers write waits for it.", "s",
-                  Query('histogram_quantile(0.99, sum by (le, pod) (rate(etcd_disk_wal_fsync_duration_seconds_bucket{job="manager", HERE}'
-                        "[$__rate_interval])))", "{{pod}}"), span=6),
+                  Query("histogram_quantile(0.99, sum by (le, pod) " + ours("rate(etcd_disk_wal_fsync_duration_seconds_bucket{HERE}[$__rate_interval])") + ")",
+                        "{{pod}}"), span=6),
             lines("Size", "What each store takes of its disk, and the most that is in use of that.", "bytes",
-                  Query('max by (pod) (etcd_mvcc_db_total_size_in_bytes{job="manager", HERE})', "{{pod}}"),
-                  Query('max(etcd_mvcc_db_total_size_in_use_in_bytes{job="manager", HERE})', "in use"), span=6),
+                  Query("max by (pod) " + ours("etcd_mvcc_db_total_size_in_bytes{HERE}"), "{{pod}}"),
+                  Query("max" + ours("etcd_mvcc_db_total_size_in_use_in_bytes{HERE}"), "in use"), span=6),
         ]),
         ("Calls", [
             lines("Calls", "Unary calls, by gRPC code.", "reqps",

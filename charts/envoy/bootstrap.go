@@ -20,8 +20,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
-	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
-	downstreamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -38,6 +36,8 @@ type Options struct {
 	Gatherer     string
 	GathererPort uint32
 	TrustDomain  string
+	// Heap is how many bytes of memory Envoy may take for what callers have it keep.
+	Heap uint64
 	// Burst and PerSecond are how many HTTP requests are taken.
 	Burst, PerSecond uint32
 	// Dir has the secrets' files and the descriptors, TLSDir the certificate.
@@ -50,14 +50,10 @@ type Options struct {
 // Defaults are the chart's, with stand-ins for what its values decide.
 func Defaults() Options {
 	return Options{
-		Managers: "managers.invalid", ManagersPort: 7400, Gatherer: "gatherer.invalid", GathererPort: 1000003, TrustDomain: "trust-domain.invalid", Burst: 1000001, PerSecond: 1000002,
+		Managers: "managers.invalid", ManagersPort: 7400, Gatherer: "gatherer.invalid", GathererPort: 1000003, TrustDomain: "trust-domain.invalid", Heap: 1000000004, Burst: 1000001, PerSecond: 1000002,
 		Dir: "/etc/envoy", TLSDir: "/etc/envoy-tls", Listen: "::", GRPC: 7480, HTTP: 7481, Status: 7482, Gathering: 7483, Admin: 9901,
 	}
 }
-
-// maxConnections is how many connections Envoy takes at once, probes and Prometheus not counted: who has used them up would else
-// have the probes fail, and all sessions through it end with its container.
-const maxConnections = 10000
 
 // Bootstrap draws the configuration.
 func Bootstrap(o Options) *bootstrapv3.Bootstrap {
@@ -70,12 +66,7 @@ func Bootstrap(o Options) *bootstrapv3.Bootstrap {
 			Listeners: []*listenerv3.Listener{o.passthrough(), o.http(), o.status(), o.gathering()},
 			Clusters:  []*clusterv3.Cluster{o.managers(), o.managersTCP(), o.gatherer(), o.gathererTCP(), o.adminCluster()},
 		},
-		OverloadManager: &overloadv3.OverloadManager{
-			ResourceMonitors: []*overloadv3.ResourceMonitor{{
-				Name:       "envoy.resource_monitors.global_downstream_max_connections",
-				ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: packed(&downstreamv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections})},
-			}},
-		},
+		OverloadManager: o.overload(),
 		StatsConfig: &metricsv3.StatsConfig{StatsTags: []*metricsv3.TagSpecifier{
 			tag("grpc_method", `^cluster\.[^.]+\.grpc\.(?:[^.]+\.)+(([A-Za-z0-9_]+)\.)(?:\d+|success|failure|total|request_message_count|response_message_count|upstream_rq_time)$`),
 			tag("grpc_service", `^cluster\.[^.]+\.grpc\.(((?:[a-z][a-z0-9_]*\.)+[A-Z][A-Za-z0-9_]*)\.)`),

@@ -34,12 +34,26 @@ func base(name, host string, port uint32) *clusterv3.Cluster {
 		OutlierDetection: &clusterv3.OutlierDetection{
 			Consecutive_5Xx: number(5), Interval: seconds(2), BaseEjectionTime: seconds(5), MaxEjectionPercent: number(50),
 		},
-		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections: number(maxConnections), MaxPendingRequests: number(maxConnections), MaxRequests: number(maxConnections), MaxRetries: number(10),
-		}}},
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{
+			atOnce(corev3.RoutingPriority_DEFAULT, maxCalls), atOnce(streams, maxConnections),
+		}},
 		IgnoreHealthOnHostRemoval:           true,
 		CloseConnectionsOnHostHealthFailure: true,
 		CommonLbConfig:                      &clusterv3.Cluster_CommonLbConfig{UpdateMergeWindow: seconds(0)}, // what is found out counts at once
+	}
+}
+
+// maxCalls is how many calls are under way at once whose answers Envoy has as a whole before anybody gets them, in some MiB each: twice that, and what
+// waits to be read, are to have room in its memory. What lasts, and is passed on as it comes, counts apart.
+const maxCalls = 32
+
+// streams is the priority of calls that last.
+const streams = corev3.RoutingPriority_HIGH
+
+// atOnce bounds what is under way of a priority.
+func atOnce(priority corev3.RoutingPriority, calls uint32) *clusterv3.CircuitBreakers_Thresholds {
+	return &clusterv3.CircuitBreakers_Thresholds{
+		Priority: priority, MaxConnections: number(maxConnections), MaxPendingRequests: number(maxConnections), MaxRequests: number(calls), MaxRetries: number(10),
 	}
 }
 

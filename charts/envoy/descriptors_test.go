@@ -3,6 +3,7 @@ package envoy
 import (
 	"bytes"
 	"os"
+	"regexp"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -13,7 +14,7 @@ import (
 )
 
 // Every method that has a path has its full name, too, once, however often the descriptors are made; and the details of
-// errors are there, with all that they are made of.
+// errors are there, with all that they are made of. Envoy knows which calls last by their names.
 func TestDescriptors(t *testing.T) {
 	kept, err := os.ReadFile("../groupcast/files/groupcast.binpb")
 	if err != nil {
@@ -34,6 +35,7 @@ func TestDescriptors(t *testing.T) {
 	if _, err := files.FindDescriptorByName("google.rpc.ErrorInfo"); err != nil {
 		t.Error(err)
 	}
+	lasts := regexp.MustCompile("^" + lastingMethods + "$")
 	for _, name := range Services {
 		found, err := files.FindDescriptorByName(protoreflect.FullName(name))
 		if err != nil {
@@ -42,6 +44,10 @@ func TestDescriptors(t *testing.T) {
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for i := range methods.Len() {
 			rule, is := proto.GetExtension(methods.Get(i).Options(), annotations.E_Http).(*annotations.HttpRule)
+			method := methods.Get(i)
+			if is, want := lasts.MatchString(string(method.Name())), method.IsStreamingClient() || method.IsStreamingServer(); is != want {
+				t.Errorf("%s is taken for a stream: %v, want %v", method.FullName(), is, want)
+			}
 			if !is || rule == nil {
 				continue // Envoy gives it its full name
 			}

@@ -13,6 +13,7 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -157,29 +158,52 @@ func (o Options) routes() *routev3.RouteConfiguration {
 		MaxDirectResponseBodySizeBytes: number(1 << 20),
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name: "managers", Domains: []string{"*"},
-			Routes: []*routev3.Route{o.document(), calls("/"+gatherService+"/", gathererCluster), calls("/", managersCluster)},
+			Routes: []*routev3.Route{
+				o.document(),
+				lasting(gatherService, gathererCluster), calls("/"+gatherService+"/", gathererCluster),
+				lasting(`[^/]+`, managersCluster), calls("/", managersCluster),
+			},
 		}},
 	}
 }
 
-// calls sends what begins so to a cluster. No stream is cut by the time that it lasts: what a caller says with
-// grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if nobody has had it.
+// lastingMethods are those whose calls are streams.
+const lastingMethods = "(Watch[A-Za-z]+|KeepSession|Control|Attach)"
+
+// calls sends what begins so to a cluster.
 func calls(prefix, cluster string) *routev3.Route {
 	return &routev3.Route{
-		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix}},
-		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
-			Timeout:          seconds(0),
-			MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
-				MaxStreamDuration: seconds(0), GrpcTimeoutHeaderMax: seconds(0),
-			},
-			RetryPolicy: &routev3.RetryPolicy{
-				RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: number(3),
-				RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts()},
-				HostSelectionRetryMaxAttempts: 3,
-			},
-		}},
+		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix}},
+		Action: over(cluster, corev3.RoutingPriority_DEFAULT),
 	}
+}
+
+// lasting sends the streams of a service to a cluster.
+func lasting(service, cluster string) *routev3.Route {
+	return &routev3.Route{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{
+			SafeRegex: &matcherv3.RegexMatcher{Regex: "/" + service + "/" + lastingMethods},
+		}},
+		Action: over(cluster, streams),
+	}
+}
+
+// over has calls go over a cluster. No stream is cut by the time that it lasts: what a caller says with
+// grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if nobody has had it.
+func over(cluster string, priority corev3.RoutingPriority) *routev3.Route_Route {
+	return &routev3.Route_Route{Route: &routev3.RouteAction{
+		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+		Priority:         priority,
+		Timeout:          seconds(0),
+		MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
+			MaxStreamDuration: seconds(0), GrpcTimeoutHeaderMax: seconds(0),
+		},
+		RetryPolicy: &routev3.RetryPolicy{
+			RetryOn: "connect-failure,refused-stream,reset-before-request", NumRetries: number(3),
+			RetryHostPredicate:            []*routev3.RetryPolicy_RetryHostPredicate{previousHosts()},
+			HostSelectionRetryMaxAttempts: 3,
+		},
+	}}
 }
 
 // document is what the API is as HTTP, for those who make clients of it.
@@ -215,7 +239,7 @@ func (o Options) status() *listenerv3.Listener {
 			}},
 		}},
 	})
-	l.IgnoreGlobalConnLimit = true
+	l.IgnoreGlobalConnLimit, l.BypassOverloadManager = true, true // a probe that fails would end all that goes on
 	return l
 }
 

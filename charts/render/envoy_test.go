@@ -42,6 +42,20 @@ func TestEnvoyAcceptsEveryProfile(t *testing.T) {
 	}
 }
 
+// What callers can have Envoy keep is less than what its container may have; without a limit there is none.
+func TestEnvoysMemory(t *testing.T) {
+	for limit, want := range map[any]string{"512Mi": "402653184", "1G": "750000000", "1.5Gi": "1207959552", 536870912: "402653184", nil: "1125899906842624"} {
+		values := map[string]any{"envoy": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}
+		_, manifest, _, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatalf("%v: %v", limit, err)
+		}
+		if bound := `"max_heap_size_bytes": "` + want + `"`; strings.Count(manifest, bound) != 1 {
+			t.Errorf("with a limit of %v there is no %s", limit, bound)
+		}
+	}
+}
+
 func validate(t *testing.T, dir string) (string, error) {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), envoyProgram, "--mode", "validate", "--config-path", filepath.Join(dir, "envoy.json")).CombinedOutput()

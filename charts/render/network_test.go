@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -15,7 +16,7 @@ import (
 type network struct {
 	*testing.T
 	labels   map[string]map[string]string // of pods, by component
-	ports    map[string]map[string]int32  // by component and name
+	ports    map[string]map[string]door   // by component and name
 	policies []networkingv1.NetworkPolicy
 }
 
@@ -25,7 +26,7 @@ func newNetwork(t *testing.T, values map[string]any) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{T: t, labels: map[string]map[string]string{"stranger": {"app": "stranger"}}, ports: make(map[string]map[string]int32)}
+	n := &network{T: t, labels: map[string]map[string]string{"stranger": {"app": "stranger"}}, ports: make(map[string]map[string]door)}
 	for _, o := range objects {
 		if o.Kind.Kind == "NetworkPolicy" {
 			var one networkingv1.NetworkPolicy
@@ -36,17 +37,26 @@ func newNetwork(t *testing.T, values map[string]any) *network {
 		}
 		if labels, spec := pod(t, o); spec != nil && !spec.HostNetwork {
 			component := labels["app.kubernetes.io/component"]
-			n.labels[component], n.ports[component] = labels, make(map[string]int32)
+			n.labels[component], n.ports[component] = labels, make(map[string]door)
 			for _, port := range spec.Containers[0].Ports {
-				n.ports[component][port.Name] = port.ContainerPort
+				n.ports[component][port.Name] = door{port.ContainerPort, cmp.Or(port.Protocol, corev1.ProtocolTCP)}
 			}
 		}
 	}
 	return n
 }
 
-// reaches reports whether one component's pods may open a connection to a port of another's: both ends have to let it through.
-func (n *network) reaches(from, to string, port int32) bool {
+// door is a port of a protocol.
+type door struct {
+	number   int32
+	protocol corev1.Protocol
+}
+
+func tcp(port int32) door { return door{port, corev1.ProtocolTCP} }
+func udp(port int32) door { return door{port, corev1.ProtocolUDP} }
+
+// reaches reports whether one component's pods may send to a port of another's: both ends have to let it through.
+func (n *network) reaches(from, to string, port door) bool {
 	n.Helper()
 	if n.labels[from] == nil || n.labels[to] == nil {
 		n.Fatalf("there is no %s or no %s on the pods' network", from, to)
@@ -54,8 +64,8 @@ func (n *network) reaches(from, to string, port int32) bool {
 	return n.lets(networkingv1.PolicyTypeEgress, from, to, to, port) && n.lets(networkingv1.PolicyTypeIngress, to, from, to, port)
 }
 
-// lets reports whether the policies of one end let a connection through to or from the other. Who is bound by none lets all through.
-func (n *network) lets(way networkingv1.PolicyType, bound, other, server string, port int32) bool {
+// lets reports whether the policies of one end let through what goes to or comes from the other. Who is bound by none lets all through.
+func (n *network) lets(way networkingv1.PolicyType, bound, other, server string, port door) bool {
 	isBound := false
 	for _, policy := range n.policies {
 		if !n.selects(&policy.Spec.PodSelector, bound) || !slices.Contains(policy.Spec.PolicyTypes, way) {
@@ -93,13 +103,14 @@ func (n *network) hasPeer(peers []networkingv1.NetworkPolicyPeer, component stri
 	})
 }
 
-// hasPort reports whether a rule has a TCP port of a server, by its number or its name there.
-func (n *network) hasPort(ports []networkingv1.NetworkPolicyPort, server string, number int32) bool {
+// hasPort reports whether a rule has a port of a server, by its number or its name there, which is one of a protocol.
+func (n *network) hasPort(ports []networkingv1.NetworkPolicyPort, server string, at door) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(port networkingv1.NetworkPolicyPort) bool {
-		if port.Protocol != nil && *port.Protocol != corev1.ProtocolTCP {
-			return false
+		protocol := corev1.ProtocolTCP
+		if port.Protocol != nil {
+			protocol = *port.Protocol
 		}
-		return port.Port == nil || port.Port.IntVal == number || port.Port.StrVal != "" && n.ports[server][port.Port.StrVal] == number
+		return protocol == at.protocol && (port.Port == nil || port.Port.IntVal == at.number || port.Port.StrVal != "" && n.ports[server][port.Port.StrVal] == at)
 	})
 }
 
@@ -115,44 +126,51 @@ func TestNetworkPolicies(t *testing.T) {
 	n.labels["prometheus"] = map[string]string{"app": "prometheus"}
 	for _, c := range []struct {
 		from, to string
-		port     int32
+		port     door
 		want     bool
 	}{
-		{"manager", "manager", 2380, true},
-		{"stranger", "manager", 2379, false},
-		{"stranger", "manager", 2380, false},
-		{"agent", "manager", 2380, false},
-		{"envoy", "manager", 2379, false},
-		{"stranger", "manager", 7400, true},
-		{"agent", "manager", 7400, true},
-		{"gatherer", "manager", 7400, true},
-		{"replicator", "manager", 7400, true},
-		{"envoy", "manager", 7400, true},
-		{"prometheus", "manager", 7401, true},
-		{"stranger", "manager", 7401, false},
-		{"agent", "manager", 7401, false},
-		{"stranger", "agent", 7410, true},
-		{"agent", "agent", 7410, true},
-		{"replicator", "agent", 7410, true},
-		{"prometheus", "agent", 7411, true},
-		{"stranger", "agent", 7411, false},
-		{"stranger", "gatherer", 7420, true},
-		{"stranger", "gatherer", 7421, true},
-		{"envoy", "gatherer", 7420, true},
-		{"stranger", "gatherer", 7422, false},
-		{"gatherer", "agent", 7410, false},
-		{"gatherer", "stranger", 443, false},
-		{"prometheus", "replicator", 7432, true},
-		{"stranger", "replicator", 7432, false},
-		{"stranger", "replicator", 7430, false},
-		{"stranger", "envoy", 7480, true},
-		{"stranger", "envoy", 7481, true},
-		{"envoy", "agent", 7410, false},
-		{"envoy", "stranger", 80, false},
-		{"manager", "agent", 7410, false},
+		{"manager", "manager", tcp(2380), true},
+		{"stranger", "manager", tcp(2379), false},
+		{"stranger", "manager", tcp(2380), false},
+		{"agent", "manager", tcp(2380), false},
+		{"envoy", "manager", tcp(2379), false},
+		{"stranger", "manager", tcp(7400), true},
+		{"agent", "manager", tcp(7400), true},
+		{"gatherer", "manager", tcp(7400), true},
+		{"replicator", "manager", tcp(7400), true},
+		{"envoy", "manager", tcp(7400), true},
+		{"prometheus", "manager", tcp(7401), true},
+		{"stranger", "manager", tcp(7401), false},
+		{"agent", "manager", tcp(7401), false},
+		{"stranger", "agent", tcp(7410), true},
+		{"agent", "agent", tcp(7410), true},
+		{"replicator", "agent", tcp(7410), true},
+		{"stranger", "agent", udp(7410), true},
+		{"agent", "agent", udp(7410), true},
+		{"stranger", "agent", udp(7411), false},
+		{"stranger", "gatherer", udp(7421), false},
+		{"stranger", "replicator", udp(7430), true},
+		{"replicator", "replicator", udp(7430), true},
+		{"stranger", "manager", udp(7400), false},
+		{"prometheus", "agent", tcp(7411), true},
+		{"stranger", "agent", tcp(7411), false},
+		{"stranger", "gatherer", tcp(7420), true},
+		{"stranger", "gatherer", tcp(7421), true},
+		{"envoy", "gatherer", tcp(7420), true},
+		{"stranger", "gatherer", tcp(7422), false},
+		{"gatherer", "agent", tcp(7410), false},
+		{"gatherer", "stranger", tcp(443), false},
+		{"prometheus", "replicator", tcp(7432), true},
+		{"stranger", "replicator", tcp(7432), false},
+		{"stranger", "replicator", tcp(7430), false},
+		{"stranger", "envoy", tcp(7480), true},
+		{"stranger", "envoy", tcp(7481), true},
+		{"envoy", "agent", tcp(7410), false},
+		{"envoy", "stranger", tcp(80), false},
+		{"manager", "agent", tcp(7410), false},
 	} {
 		if got := n.reaches(c.from, c.to, c.port); got != c.want {
-			t.Errorf("%s reaches port %d of %s: %v, want %v", c.from, c.port, c.to, got, c.want)
+			t.Errorf("%s reaches port %d/%s of %s: %v, want %v", c.from, c.port.number, c.port.protocol, c.to, got, c.want)
 		}
 	}
 }
@@ -181,7 +199,7 @@ func TestPortsOfTheCluster(t *testing.T) {
 		policy := map[string]any{"enabled": true}
 		maps.Copy(policy, c.policy)
 		values["networkPolicy"] = policy
-		if got := newNetwork(t, values).reaches(c.from, "stranger", c.port); got != c.want {
+		if got := newNetwork(t, values).reaches(c.from, "stranger", tcp(c.port)); got != c.want {
 			t.Errorf("with %v, %s reaches port %d: %v, want %v", c.policy, c.from, c.port, got, c.want)
 		}
 	}

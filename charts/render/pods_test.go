@@ -1,7 +1,9 @@
 package render
 
 import (
+	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -309,6 +311,31 @@ func TestPriorityIsGiven(t *testing.T) {
 	}
 }
 
+// Where all nodes have taints, or are of several kinds, tests run where they are told to.
+func TestTestsGoWhereTheyMay(t *testing.T) {
+	objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"tests": map[string]any{
+		"tolerations":  []any{map[string]any{"key": "pool", "operator": "Exists"}},
+		"nodeSelector": map[string]any{"pool": "groupcast"}, "priorityClassName": "low",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := 0
+	for _, o := range objects {
+		labels, spec := pod(t, o)
+		if spec == nil || labels["app.kubernetes.io/component"] != "test" {
+			continue
+		}
+		tests++
+		if len(spec.Tolerations) != 1 || spec.NodeSelector["pool"] != "groupcast" || spec.NodeSelector["kubernetes.io/os"] != "linux" || spec.PriorityClassName != "low" {
+			t.Errorf("%s: %+v %v %q", o.Name, spec.Tolerations, spec.NodeSelector, spec.PriorityClassName)
+		}
+	}
+	if tests != 2 {
+		t.Errorf("there are %d tests", tests)
+	}
+}
+
 // selected are the labels that a selector of a pod has.
 func selected(labels map[string]string) map[string]string {
 	chosen := make(map[string]string)
@@ -318,7 +345,7 @@ func selected(labels map[string]string) map[string]string {
 	return chosen
 }
 
-// "least privilege": nothing but managers may ask the API server for anything, and they may make nothing.
+// "least privilege": nothing but managers may ask the API server for anything; they may fill what is theirs, ask whose a token is, and make nothing.
 func TestRights(t *testing.T) {
 	for profile := range profiles {
 		objects, _, _ := rendered(t, profile, "release", "default")
@@ -327,20 +354,62 @@ func TestRights(t *testing.T) {
 			if spec != nil && labels["app.kubernetes.io/component"] != "manager" && (spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken) {
 				t.Errorf("%s: %s has a token of the API server", profile, o.Name)
 			}
-			if o.Kind.Kind != "Role" {
-				continue
+			var problem error
+			switch o.Kind.Kind {
+			case "Role":
+				problem = onlyFills(o.Text)
+			case "ClusterRole":
+				problem = onlyReviews(o.Text)
+			case "RoleBinding":
+				problem = isManagers[rbacv1.RoleBinding](o.Text, func(b rbacv1.RoleBinding) []rbacv1.Subject { return b.Subjects })
+			case "ClusterRoleBinding":
+				problem = isManagers[rbacv1.ClusterRoleBinding](o.Text, func(b rbacv1.ClusterRoleBinding) []rbacv1.Subject { return b.Subjects })
 			}
-			var role rbacv1.Role
-			if err := sigsyaml.UnmarshalStrict(o.Text, &role); err != nil {
-				t.Fatal(err)
-			}
-			for _, rule := range role.Rules {
-				if len(rule.ResourceNames) == 0 || strings.Join(rule.Verbs, " ") != "get patch" {
-					t.Errorf("%s: %+v", profile, rule)
-				}
+			if problem != nil {
+				t.Errorf("%s: %s %s: %v", profile, o.Kind.Kind, o.Name, problem)
 			}
 		}
 	}
+}
+
+// onlyFills says what a Role lets somebody do beside filling named Secrets and ConfigMaps.
+func onlyFills(text []byte) error {
+	var role rbacv1.Role
+	if err := sigsyaml.UnmarshalStrict(text, &role); err != nil {
+		return err
+	}
+	for _, rule := range role.Rules {
+		of := strings.Join(rule.Resources, " ")
+		if len(rule.ResourceNames) == 0 || strings.Join(rule.Verbs, " ") != "get patch" || strings.Join(rule.APIGroups, " ") != "" || of != "secrets" && of != "configmaps" {
+			return fmt.Errorf("it lets them %+v", rule)
+		}
+	}
+	return nil
+}
+
+// onlyReviews says what a ClusterRole lets somebody do beside asking whose a token is.
+func onlyReviews(text []byte) error {
+	var role rbacv1.ClusterRole
+	if err := sigsyaml.UnmarshalStrict(text, &role); err != nil {
+		return err
+	}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}}}
+	if !reflect.DeepEqual(role.Rules, want) || role.AggregationRule != nil {
+		return fmt.Errorf("it lets them %+v", role.Rules)
+	}
+	return nil
+}
+
+// isManagers says who has a right, if that is anybody but the managers.
+func isManagers[B any](text []byte, subjects func(B) []rbacv1.Subject) error {
+	var binding B
+	if err := sigsyaml.UnmarshalStrict(text, &binding); err != nil {
+		return err
+	}
+	if who := subjects(binding); len(who) != 1 || who[0].Kind != "ServiceAccount" || !strings.HasSuffix(who[0].Name, "-manager") || who[0].Namespace == "" {
+		return fmt.Errorf("it is for %+v", who)
+	}
+	return nil
 }
 
 // Managers beside an external etcd tell each other their pods' addresses, of IPv4 and of IPv6.

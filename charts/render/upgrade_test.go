@@ -20,10 +20,12 @@ import (
 )
 
 // What an upgrade would spoil is refused, with what to do: a store is not moved, and managers that have voted are not taken away. So is what Kubernetes
-// would refuse when other objects are changed already: volumes of another size. It is the objects of this release that say so.
+// would refuse when other objects are changed already, as volumes of another size. It is the objects of this release that say so.
 func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 	larger := map[string]any{"store": map[string]any{"size": "8Gi"}}
 	external := map[string]any{"store": map[string]any{"external": map[string]any{"endpoints": []any{"https://etcd:2379"}}}}
+	const claim = "PersistentVolumeClaim/data-release-groupcast-manager-"
+	stopped := cluster{"StatefulSet/release-groupcast-manager": {}, claim + "0": {}, claim + "1": {}, claim + "2": {}}
 	for name, tt := range map[string]struct {
 		cluster cluster
 		values  map[string]any
@@ -33,14 +35,28 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 		"as it is":             {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, nil, ""},
 		"one to three":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
 		"three to one":         {cluster{"StatefulSet/release-groupcast-manager": {replicas: 3}}, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"none of three":        {stopped, nil, "manager.replicas is 1, and the release is to have 3 managers"},
+		"three again":          {stopped, map[string]any{"manager": map[string]any{"replicas": 3}}, ""},
+		"three were there":     {cluster{claim + "0": {}, claim + "2": {}}, nil, "delete the claims data-release-groupcast-manager-0"},
+		"one was there":        {cluster{claim + "0": {}}, nil, ""},
+		"three never were":     {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}, claim + "2": {}}, nil, ""}, // after a rollback
 		"embedded to external": {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1}}, external, "store.external.endpoints: the managers of the release have their store in volumes (StatefulSet release-groupcast-manager)"},
 		"external to embedded": {cluster{"Deployment/release-groupcast-manager": {replicas: 1}}, nil, "uninstall, delete the Secret release-groupcast-ca, and install"},
 		"external as it is":    {cluster{"Deployment/release-groupcast-manager": {replicas: 3}}, external, ""},
-		"volumes as they are":  {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}, "StatefulSet/release-groupcast-gatherer": {1, "20Gi"}}, nil, ""},
-		"the same otherwise":   {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}}, map[string]any{"store": map[string]any{"size": "4096Mi"}}, ""},
-		"larger volumes":       {cluster{"StatefulSet/release-groupcast-manager": {1, "4Gi"}}, larger, "store.size is 8Gi, and StatefulSet release-groupcast-manager makes volumes of 4Gi"},
-		"a larger gatherer":    {cluster{"StatefulSet/release-groupcast-gatherer": {1, "20Gi"}}, map[string]any{"gatherer": map[string]any{"storage": map[string]any{"size": "1Ti"}}}, "kubectl -n default delete statefulset release-groupcast-gatherer --cascade=orphan"},
-		"no gatherer any more": {cluster{"StatefulSet/release-groupcast-gatherer": {1, "10Gi"}}, map[string]any{"gatherer": map[string]any{"enabled": false}}, ""},
+		"volumes as they are":  {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1, size: "4Gi"}, "StatefulSet/release-groupcast-gatherer": {replicas: 1, size: "20Gi"}}, nil, ""},
+		"the same otherwise":   {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1, size: "4Gi"}}, map[string]any{"store": map[string]any{"size": "4096Mi"}}, ""},
+		"larger volumes":       {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1, size: "4Gi"}}, larger, "store.size is 8Gi, and StatefulSet release-groupcast-manager makes volumes of 4Gi"},
+		"a larger gatherer":    {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, size: "20Gi"}}, map[string]any{"gatherer": map[string]any{"storage": map[string]any{"size": "1Ti"}}}, "kubectl -n default delete statefulset release-groupcast-gatherer --cascade=orphan"},
+		"no gatherer any more": {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, size: "10Gi"}}, map[string]any{"gatherer": map[string]any{"enabled": false}}, ""},
+		"another class":        {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1, size: "4Gi", class: text("fast")}}, nil, `store.storageClass is "", and StatefulSet release-groupcast-manager makes volumes of "fast"`},
+		"the same class":       {cluster{"StatefulSet/release-groupcast-manager": {replicas: 1, size: "4Gi", class: text("fast")}}, map[string]any{"store": map[string]any{"storageClass": "fast"}}, ""},
+		"no class, as it was":  {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, size: "20Gi", class: text("")}}, storage("-"), ""},
+		"gatherer's class":     {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, size: "20Gi"}}, storage("fast"), `gatherer.storage.storageClass is "fast"`},
+		"another policy":       {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, policy: "OrderedReady"}}, map[string]any{"gatherer": map[string]any{"podManagementPolicy": "Parallel"}}, "gatherer.podManagementPolicy is Parallel, and the release has OrderedReady"},
+		"the policy there":     {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, policy: "OrderedReady"}}, nil, ""},
+		"another name":         {cluster{"DaemonSet/release-agent": {name: "groupcast"}}, map[string]any{"nameOverride": "other", "fullnameOverride": "release"}, "nameOverride: the pods of the release are groupcast, those of these values would be other"},
+		"another domain":       {cluster{"ConfigMap/release-groupcast-manager": {text: "identity: {trustDomain: old.example}"}}, nil, "trustDomain is groupcast.local, and that of the release is old.example"},
+		"the same domain":      {cluster{"ConfigMap/release-groupcast-manager": {text: "identity: {trustDomain: groupcast.local}"}}, nil, ""},
 		"another release":      {cluster{"StatefulSet/other-groupcast-manager": {replicas: 3}}, external, ""},
 	} {
 		err := upgrade(t, tt.cluster, tt.values)
@@ -109,12 +125,41 @@ func upgrade(t *testing.T, there cluster, values map[string]any) error {
 	return err
 }
 
-// cluster is what workloads of a namespace are like, by kind and name.
-type cluster map[string]workload
+func text(s string) *string { return &s }
 
-type workload struct {
-	replicas int64
-	size     string // of the volume of each
+// storage are values with a class of the gatherer's volume.
+func storage(class string) map[string]any {
+	return map[string]any{"gatherer": map[string]any{"storage": map[string]any{"storageClass": class}}}
+}
+
+// cluster is what there is in a namespace, by kind and name.
+type cluster map[string]thing
+
+// thing is what is looked at of a workload, or of a ConfigMap of managers.
+type thing struct {
+	replicas     int64
+	size         string  // of the volume of each; empty has none
+	class        *string // of that
+	policy, name string
+	text         string
+}
+
+func (o thing) object() map[string]any {
+	spec := map[string]any{"replicas": o.replicas}
+	if o.size != "" {
+		volume := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": o.size}}}
+		if o.class != nil {
+			volume["storageClassName"] = *o.class
+		}
+		spec["volumeClaimTemplates"] = []any{map[string]any{"spec": volume}}
+	}
+	if o.policy != "" {
+		spec["podManagementPolicy"] = o.policy
+	}
+	if o.name != "" {
+		spec["selector"] = map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/name": o.name}}
+	}
+	return map[string]any{"spec": spec, "data": map[string]any{"manager.yaml": o.text}}
 }
 
 // GetClientFor implements engine.ClientProvider.
@@ -136,10 +181,5 @@ func (r resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...
 	if !there {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: r.kind.Group, Resource: r.kind.Kind}, name)
 	}
-	spec := map[string]any{"replicas": of.replicas}
-	if of.size != "" {
-		requests := map[string]any{"storage": of.size}
-		spec["volumeClaimTemplates"] = []any{map[string]any{"spec": map[string]any{"resources": map[string]any{"requests": requests}}}}
-	}
-	return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}, nil
+	return &unstructured.Unstructured{Object: of.object()}, nil
 }

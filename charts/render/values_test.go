@@ -23,6 +23,10 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"dataplane": {"hostNetwork": false}}`:                                                  "dataplane",
 		`{"dataPlane": {"hostNetwork": "no"}}`:                                                   "/dataPlane/hostNetwork",
 		`{"agent": {"port": 80}}`:                                                                "/agent/port",
+		`{"agent": {"config": {"admin": {"listen": "127.0.0.1:7411"}}}}`:                         "agent.config.admin.listen is 127.0.0.1:7411, where nobody finds it",
+		`{"agent": {"config": {"data": {"listen": ":7500"}}}}`:                                   "For another port, set agent.port",
+		`{"manager": {"config": {"grpc": {"listen": "0.0.0.0:7500"}}}}`:                          "others use manager.service.port",
+		`{"gatherer": {"config": {"grpc": {"listen": "[::1]:7420"}}}}`:                           "gatherer.config.grpc.listen is [::1]:7420",
 		`{"agent": {"port": 7411}}`:                                                              "agent.port and agent.adminPort are the same",
 		`{"gatherer": {"dataPort": 7410}}`:                                                       "agent.port and gatherer.dataPort are the same",
 		`{"manager": {"memberAccounts": ["training/publisher"]}}`:                                "/manager/memberAccounts/0",
@@ -104,6 +108,7 @@ func TestPortsThatNeverMeetMayBeTheSame(t *testing.T) {
 	for _, text := range []string{
 		`{"dataPlane": {"hostNetwork": false}, "gatherer": {"dataPort": 7410}, "replicator": {"adminPort": 7411}}`,
 		`{"gatherer": {"enabled": false, "dataPort": 7410}}`,
+		`{"agent": {"config": {"data": {"listen": "[::]:7410"}}}}`, // at which addresses is another matter
 		`{"envoy": {"service": {"type": "NodePort", "nodePort": 30480}}}`,
 		`{"gatherer": {"enabled": false}, "envoy": {"service": {"gatheringNodePort": 30480}}}`,
 	} {

@@ -80,6 +80,21 @@ func TestManagersFirst(t *testing.T) {
 	}
 }
 
+// Every part that stays at the image of a digest is told of.
+func TestDigestsAreTold(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy", "tests"} {
+		values := map[string]any{part: map[string]any{"image": map[string]any{"digest": digest}}}
+		_, manifest, notes, err := Render(t.Context(), "release", "default", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(manifest, "@"+digest) || strings.Count(notes, "lets it follow") != 1 || !strings.Contains(notes, "--set "+part+".image.digest= lets it follow") {
+			t.Errorf("where %s is of a digest, the notes are\n%s", part, notes)
+		}
+	}
+}
+
 // What is built and pushed where nothing is said is what the chart asks for where nothing is said.
 func TestProgramsHaveTheVersion(t *testing.T) {
 	version := version(t)

@@ -305,14 +305,18 @@ func TestIRestrictedProfile(t *testing.T) {
 	restricted.replicates(t, true)
 	within := restricted.inside(t)
 	within.manyToMany()
+	within.datagrams()
 	within.twoPriorities(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
 	restricted.letsMembersIn(t)
 	gc.check(t) // the other one is as well as before
+	if rights := restricted.rights(t); len(rights) != 2 {
+		t.Errorf("rights in all of the cluster are %v, want a ClusterRole and its binding", rights)
+	}
 	if _, err := restricted.helm(3*time.Minute, "uninstall", restricted.name, "--wait"); err != nil {
 		t.Fatal(err)
 	}
-	if cluster := mustKubectl(t, "get", "clusterrole,clusterrolebinding", "-o", "name"); strings.Contains(cluster, "/tight-") {
-		t.Errorf("uninstalled, rights in all of the cluster are left: %s", cluster)
+	if rights := restricted.rights(t); len(rights) > 0 {
+		t.Errorf("uninstalled, rights in all of the cluster are left: %v", rights)
 	}
 	left := restricted.kubectl(t, "get", "all,secret,configmap,serviceaccount,role,rolebinding,networkpolicy,pdb,pvc", "-o", "name")
 	for name := range strings.FieldsSeq(left) {
@@ -320,6 +324,17 @@ func TestIRestrictedProfile(t *testing.T) {
 			t.Errorf("uninstalled, %s is left", name)
 		}
 	}
+}
+
+// rights are what the release has made beyond its namespace.
+func (r release) rights(t *testing.T) (names []string) {
+	t.Helper()
+	for name := range strings.FieldsSeq(mustKubectl(t, "get", "clusterrole,clusterrolebinding", "-o", "name")) {
+		if strings.Contains(name, "/"+r.namespace+":") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // killAgentWhileDelivering waits until a delivery is under way and ends an agent's pod.

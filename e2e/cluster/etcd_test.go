@@ -29,6 +29,9 @@ func TestQExternalEtcd(t *testing.T) {
 	if _, err := r.helm(3*time.Minute, "uninstall", r.name, "--wait"); err != nil {
 		t.Fatal(err)
 	}
+	if rights := r.rights(t); len(rights) > 0 {
+		t.Errorf("uninstalled, rights in all of the cluster are left: %v", rights)
+	}
 	if len(r.secret(t, "external-groupcast-ca")["ca.key"]) == 0 {
 		t.Error("the CA that the store belongs to is gone")
 	}

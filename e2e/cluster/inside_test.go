@@ -94,6 +94,27 @@ func (i *inside) manyToMany() {
 	}
 }
 
+// datagrams has a member on one node send a stream in datagrams, which one on another gets: by way of two agents, at their ports of UDP.
+func (i *inside) datagrams() {
+	i.t.Helper()
+	i.must(0, script("$groupcast group create watchers")...)
+	var pulling sync.WaitGroup
+	pulling.Go(func() {
+		if said, err := i.run(1, script("exec $groupcast pull --group watchers --into into --once --as watcher --node %s", i.nodes[1])...); err != nil {
+			i.t.Errorf("%v: %s", err, said)
+		}
+	})
+	const lines = 100
+	said, err := i.run(0, script("for line in $(seq %d); do echo $line; sleep 0.02; done | $groupcast push - --group watchers --stream --datagrams --fresh 20s --parity 4+1 --name ticks --as sensor --wait 1", lines)...)
+	if err != nil || !strings.Contains(said, "1 of 1 members say what came of them") {
+		i.t.Errorf("%v: %s", err, said)
+	}
+	pulling.Wait()
+	if got := strings.Fields(i.must(1, script("cat into/ticks")...)); len(got) < lines/2 { // some may be lost on the way
+		i.t.Errorf("of %d lines in datagrams came %d", lines, len(got))
+	}
+}
+
 // twoPriorities has clients on two nodes upload: who has priority is done first.
 func (i *inside) twoPriorities(gatherer string) {
 	i.t.Helper()

@@ -30,7 +30,7 @@ func TestEnvoy(t *testing.T) {
 			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "the document": s.testDocument, "a watch lives": s.testWatch,
 			"a deadline ends a watch": s.testDeadline, "the log": s.testLog, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
 			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "a certificate renewed": s.testRenewed, "drain": s.testDrain, "stop": s.testStop,
-			"too much at once": s.testBreaker, "too many connections": s.testCrowd, "long answers": s.testLong, "one that only fails": s.testOutlier,
+			"too much at once": s.testBreaker, "too many connections": s.testCrowd, "long answers": s.testLong, "answers that nobody reads": s.testUnread, "one that only fails": s.testOutlier,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

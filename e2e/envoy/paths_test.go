@@ -156,19 +156,7 @@ func (s *site) testPaths(t *testing.T) {
 
 // What the managers answer can be as long in JSON as in gRPC: a page of members that have said as much of themselves as they may.
 func (s *site) testLong(t *testing.T) {
-	client := s.Client(t)
-	if _, err := client.CreateGroup(t.Context(), "long", sdk.Policy{}); err != nil {
-		t.Fatal(err)
-	}
-	labels := make(map[string]string)
-	for i := range 64 {
-		labels[fmt.Sprintf("%0253d", i)] = strings.Repeat("\x01", 253) // six bytes each in JSON
-	}
-	for i := range 40 {
-		if _, err := client.Join(t.Context(), sdk.Join{Group: "long", Name: fmt.Sprintf("m-%d", i), Labels: labels}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.fill(t, "long")
 	const longest = 3 << 20 // three quarters of what a page has are values
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	for _, path := range []string{"/v1/groups/long/members?page_size=1000", "/groupcast.group.v1.SessionService/ListMembers"} {
@@ -178,6 +166,24 @@ func (s *site) testLong(t *testing.T) {
 		}
 		if code, said := c.call(t, method, path, body, nil); code != http.StatusOK || len(said) < longest {
 			t.Errorf("%s: %d %.200s… of %d bytes, want %d at least", path, code, said, len(said), longest)
+		}
+	}
+}
+
+// fill makes a group of which a page of members is as long as it can be.
+func (s *site) fill(t *testing.T, group string) {
+	t.Helper()
+	client := s.Client(t)
+	if _, err := client.CreateGroup(t.Context(), group, sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	labels := make(map[string]string)
+	for i := range 64 {
+		labels[fmt.Sprintf("%0253d", i)] = strings.Repeat("\x01", 253) // six bytes each in JSON
+	}
+	for i := range 40 {
+		if _, err := client.Join(t.Context(), sdk.Join{Group: group, Name: fmt.Sprintf("m-%d", i), Labels: labels}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

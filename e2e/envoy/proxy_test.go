@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type settings struct {
 	burst, perSecond int
 	atOnce           int // how many calls; 0 is what the chart says
 	connections      int // so is this
+	heap             int // in bytes; 0 is more than there is
 }
 
 // plenty is a rate that no test comes near.
@@ -158,7 +160,7 @@ func (p *proxy) configure(t testing.TB, dir string, s settings) {
 	stand := strings.NewReplacer(
 		`"/etc/envoy-tls`, `"`+p.tls, `"/etc/envoy`, `"`+dir,
 		"trust-domain.invalid", sdk.DefaultTrustDomain, "gatherer.invalid", gatherer, "1000003", gathererPort,
-		"1000001", strconv.Itoa(s.burst), "1000002", strconv.Itoa(s.perSecond),
+		"1000000004", strconv.Itoa(cmp.Or(s.heap, 1<<40)), "1000001", strconv.Itoa(s.burst), "1000002", strconv.Itoa(s.perSecond),
 		`"::"`, `"`+p.address+`"`, "9901", adminPort,
 	)
 	for _, name := range []string{"envoy.json", "own.json", "callers.json", "managers.json", "gatherer.json"} {

@@ -52,7 +52,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Shows the manager that answers, who leads, what they hold, and who is missed.
 
 With --kubernetes it asks no manager, but Kubernetes: which parts of an installation are ready, why others are not, and what to do. It runs
-kubectl with the context that is the present one, and needs no configuration; whoever may list pods, workloads, claims and events in the namespace may call it.`,
+kubectl with the context that is the present one, and needs no configuration; whoever may list pods, workloads, claims and events in the namespace may call it.
+Who may list the cluster's nodes, too, is told which of them are away.`,
 		Example: "  groupcast status\n  groupcast status --kubernetes groupcast",
 	}
 	flags := command.Flags()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,14 @@ func (a *app) askKubernetes(ctx context.Context, at installed) (state *installat
 	}
 	if release, err = at.choose(state.Releases()); err != nil {
 		return nil, "", err
+	}
+	if slices.ContainsFunc(state.Parts(release), func(p installation.Part) bool { return !p.IsReady() }) {
+		// Who may not see nodes is told the rest.
+		if nodes, err := a.kubectl(ctx, at, "get", "nodes", "-o", "json"); err == nil {
+			if err := state.Add(nodes); err != nil {
+				return nil, "", err
+			}
+		}
 	}
 	for part, pod := range state.Unwell(release) {
 		// Who may not read logs is told the rest.

@@ -75,7 +75,7 @@ func TestStatusAsksKubernetes(t *testing.T) {
 		t.Errorf("said:\n%s", said)
 	}
 	text, err := os.ReadFile(calls)
-	if err != nil || strings.Count(string(text), "--namespace crash ") != 3 || !strings.Contains(string(text), "logs crash-groupcast-manager-0") {
+	if err != nil || strings.Count(string(text), "--namespace crash ") != 4 || !strings.Contains(string(text), "logs crash-groupcast-manager-0") {
 		t.Errorf("kubectl was called as %v\n%s", err, text)
 	}
 	var parts []installation.Part

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -71,6 +72,12 @@ func (s *secret) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]any{"data": s.data})
 }
 
+func (s *secret) has(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.data[key]) > 0
+}
+
 func (s *secret) empty() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,20 +91,44 @@ func TestEmptiedSecretGetsNoOtherCA(t *testing.T) {
 	config := managertest.Config(t.TempDir())
 	config.Store.Endpoints, config.Kubernetes.CASecret = []string{etcd.Endpoint}, "ca"
 	first := managertest.Run(t, config)
-	if len(shared.data["ca.key"]) == 0 {
+	if !shared.has("ca.key") {
 		t.Fatal("the CA is not shared")
 	}
 	first.Stop(t)
 	shared.empty()
-	next := managertest.Config(t.TempDir())
-	next.Store, next.Kubernetes = config.Store, config.Kubernetes
-	admin, err := daemon.ListenAdmin(next.CommonConfig.Admin)
+	err := started(t, config.Store.Endpoints)
+	if err == nil || !strings.Contains(err.Error(), "Secret ca is empty") || !strings.Contains(err.Error(), "the store belongs to the CA") || shared.has("ca.key") {
+		t.Errorf("%v", err)
+	}
+	managertest.Run(t, config) // who has the CA
+}
+
+// Another etcd, or one that has lost its data, is not taken for the CA's store: groups would be gone, and who was revoked be let in again.
+func TestAnEmptyEtcdIsNoSecondStore(t *testing.T) {
+	etcd, shared := storetest.StartEtcd(t), &secret{data: make(map[string][]byte)}
+	askAt(t, shared.ServeHTTP)
+	config := managertest.Config(t.TempDir())
+	config.Store.Endpoints, config.Kubernetes.CASecret = []string{etcd.Endpoint}, "ca"
+	first := managertest.Run(t, config)
+	eventually(t, 30*time.Second, "it is noted that the CA has a store", func() bool { return shared.has("store") })
+	first.Stop(t)
+	err := started(t, []string{storetest.StartEtcd(t).Endpoint})
+	if err == nil || !strings.Contains(err.Error(), "it is empty, and Secret ca says that the CA has a store already (external)") {
+		t.Errorf("beside an empty etcd: %v", err)
+	}
+	managertest.Run(t, config)
+}
+
+// started is why a manager in a new pod ended beside an etcd.
+func started(t *testing.T, endpoints []string) error {
+	t.Helper()
+	config := managertest.Config(t.TempDir())
+	config.Store.Endpoints, config.Kubernetes.CASecret = endpoints, "ca"
+	admin, err := daemon.ListenAdmin(config.CommonConfig.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = manager.Run(t.Context(), daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Admin: admin}, next)
-	if err == nil || !strings.Contains(err.Error(), "Secret ca is empty") || !strings.Contains(err.Error(), "the store belongs to the CA") || len(shared.data) > 0 {
-		t.Errorf("%v; the Secret has %d keys", err, len(shared.data))
-	}
-	managertest.Run(t, config) // who has the CA
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that does not end is ended, and says nothing
+	defer cancel()
+	return manager.Run(ctx, daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Admin: admin}, config)
 }

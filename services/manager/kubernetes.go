@@ -91,11 +91,23 @@ func (p *pod) openCA(ctx context.Context, env daemon.Env, config *Config) (*iden
 	return identity.OpenCA(config.Identity.CADir, config.Identity.TrustDomain)
 }
 
+// mayClaim says why a store that belongs to nobody is not that of this manager's CA.
+func (p *pod) mayClaim(ctx context.Context, env daemon.Env) error {
+	if p == nil || p.config.Kubernetes.CASecret == "" {
+		return nil
+	}
+	return p.sharing(env).MayClaim(ctx)
+}
+
 func (p *pod) sharing(env daemon.Env) publish.Sharing {
 	config := p.config
+	kind := "embedded"
+	if len(config.Store.Endpoints) > 0 {
+		kind = "external"
+	}
 	return publish.Sharing{
 		Objects: p.client, Secret: config.Kubernetes.CASecret, Dir: config.Identity.CADir, TrustDomain: config.Identity.TrustDomain,
-		Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config), Log: env.Log,
+		Follow: config.Store.Cluster.Self != config.Store.Cluster.First, Founding: foundingFile(config), Store: kind, Log: env.Log,
 		MayMake: func(ctx context.Context) error { return unclaimed(ctx, env, config) },
 	}
 }

@@ -53,7 +53,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	defer state.Close()
 
-	if err := state.Belongs(ctx, ca.Fingerprint().String()); err != nil {
+	mayClaim := func() error { return inCluster.mayClaim(ctx, env) }
+	if err := state.Belongs(ctx, ca.Fingerprint().String(), mayClaim); err != nil {
 		return fmt.Errorf("CA in %s: %w", config.Identity.CADir, err)
 	}
 	security := identity.TLS{TrustDomain: config.Identity.TrustDomain, Source: own}

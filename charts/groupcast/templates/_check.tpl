@@ -3,6 +3,8 @@
 {{- include "groupcast.check.managers" . -}}
 {{- include "groupcast.check.upgrade" . -}}
 {{- include "groupcast.check.ports" . -}}
+{{- include "groupcast.check.listens" . -}}
+{{- include "groupcast.check.services" . -}}
 {{- include "groupcast.check.envoy" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
@@ -40,29 +42,83 @@
 {{- end -}}
 {{- else if lookup "apps/v1" "Deployment" $namespace $name -}}
 {{- fail (printf "store.external.endpoints is empty: the managers of the release have their store in an external etcd (Deployment %s), and no upgrade moves it. Name its endpoints; or, if all may be forgotten, uninstall, delete the Secret %s-ca, and install" $name (include "groupcast.fullname" .)) -}}
-{{- else if gt (int (dig "spec" "replicas" 0 $embedded)) (int .Values.manager.replicas) -}}
-{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall and install" .Values.manager.replicas $embedded.spec.replicas $embedded.spec.replicas) -}}
+{{- else -}}
+{{- $managers := include "groupcast.managersThere" (list $namespace $name $embedded) | int -}}
+{{- if gt $managers (int .Values.manager.replicas) -}}
+{{- fail (printf "manager.replicas is %v, and the release is to have %v managers: once these have voted for their store, with fewer it has no majority. Leave it at %v; if they have never been ready, helm rollback; or uninstall, delete the claims data-%s-0 and so on, and install" .Values.manager.replicas $managers $managers $name) -}}
 {{- end -}}
+{{- end -}}
+{{- include "groupcast.check.names" . -}}
+{{- include "groupcast.check.trustDomain" . -}}
 {{- if not .Values.store.external.endpoints -}}
-{{- include "groupcast.check.volumes" (list . "manager" "store.size" .Values.store.size) -}}
+{{- include "groupcast.check.volumes" (list . "manager" "store" .Values.store) -}}
 {{- end -}}
 {{- if .Values.gatherer.enabled -}}
-{{- include "groupcast.check.volumes" (list . "gatherer" "gatherer.storage.size" .Values.gatherer.storage.size) -}}
+{{- include "groupcast.check.volumes" (list . "gatherer" "gatherer.storage" .Values.gatherer.storage) -}}
+{{- $policy := .Values.gatherer.podManagementPolicy -}}
+{{- $there := dig "spec" "podManagementPolicy" $policy (lookup "apps/v1" "StatefulSet" $namespace (printf "%s-gatherer" (include "groupcast.fullname" .))) -}}
+{{- if and $policy (ne $policy $there) -}}
+{{- fail (printf "gatherer.podManagementPolicy is %s, and the release has %s, which no upgrade changes. Leave it empty; or kubectl -n %s delete statefulset %s-gatherer --cascade=orphan, and upgrade" $policy $there $namespace (include "groupcast.fullname" .)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{/*
-Kubernetes changes no volumes of a StatefulSet that is there, and refuses it when other objects are changed already: (list $ "manager" "store.size" "4Gi"). What
+How many managers have their store in volumes: where none is to run, as for a backup, or after an uninstallation, as many as there are claims. Call
+with (list NAMESPACE NAME STATEFULSET).
+*/}}
+{{- define "groupcast.managersThere" -}}
+{{- $managers := int (dig "spec" "replicas" 0 (index . 2)) -}}
+{{- if not $managers -}}
+{{- range $i := until 3 -}}
+{{- if lookup "v1" "PersistentVolumeClaim" (index $ 0) (printf "data-%s-%d" (index $ 1) $i) -}}
+{{- $managers = add1 $i -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $managers -}}
+{{- end -}}
+
+{{/* By which labels a workload knows its pods, Kubernetes lets nobody change. */}}
+{{- define "groupcast.check.names" -}}
+{{- $name := include "groupcast.name" . -}}
+{{- range $component, $kind := dict "manager" (empty .Values.store.external.endpoints | ternary "StatefulSet" "Deployment") "agent" "DaemonSet" "gatherer" "StatefulSet" "replicator" "DaemonSet" "envoy" "Deployment" -}}
+{{- $workload := printf "%s-%s" (include "groupcast.fullname" $) $component -}}
+{{- $there := dig "spec" "selector" "matchLabels" "app.kubernetes.io/name" $name (lookup "apps/v1" $kind (include "groupcast.namespace" $) $workload) -}}
+{{- if ne $name $there -}}
+{{- fail (printf "nameOverride: the pods of the release are %s, those of these values would be %s, and no upgrade changes how %s %s knows them. Leave it as it was; or, if all may be forgotten, uninstall and install" $there $name $kind $workload) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whoever has an identity of another trust domain than the managers is let in by nobody. */}}
+{{- define "groupcast.check.trustDomain" -}}
+{{- $config := (dig "data" "manager.yaml" "" (lookup "v1" "ConfigMap" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)))) | fromYaml -}}
+{{- $domain := (include "groupcast.manager.config" . | fromYaml).identity.trustDomain -}}
+{{- $there := dig "identity" "trustDomain" $domain $config -}}
+{{- if ne $domain $there -}}
+{{- fail (printf "trustDomain is %s, and that of the release is %s: every certificate that is out would be refused, and agents of both have nothing to do with each other. Leave it at %s; or, if all may be forgotten, uninstall, delete the Secret %s-ca, and install" $domain $there $there (include "groupcast.fullname" .)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Kubernetes changes no volumes of a StatefulSet that is there, and refuses it when other objects are changed already: (list $ "manager" "store" .Values.store). What
 a new StatefulSet says holds for new claims alone.
 */}}
 {{- define "groupcast.check.volumes" -}}
 {{- $namespace := include "groupcast.namespace" (index . 0) -}}
 {{- $name := printf "%s-%s" (include "groupcast.fullname" (index . 0)) (index . 1) -}}
-{{- $size := index . 3 -}}
+{{- $key := index . 2 -}}
+{{- $size := (index . 3).size -}}
+{{- $class := (index . 3).storageClass -}}
 {{- range dig "spec" "volumeClaimTemplates" list (lookup "apps/v1" "StatefulSet" $namespace $name) -}}
 {{- $there := dig "spec" "resources" "requests" "storage" "0" . -}}
 {{- if ne (include "groupcast.bytes" $there) (include "groupcast.bytes" $size) -}}
-{{- fail (printf "%s is %s, and StatefulSet %s makes volumes of %s, which no upgrade changes. Enlarge each that there is, if its storage class can: kubectl -n %s patch pvc data-%s-0 -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'; then kubectl -n %s delete statefulset %s --cascade=orphan, and upgrade. Or leave it at %s" (index $ 2) $size $name $there $namespace $name $size $namespace $name $there) -}}
+{{- fail (printf "%s.size is %s, and StatefulSet %s makes volumes of %s, which no upgrade changes. Enlarge each that there is, if its storage class can: kubectl -n %s patch pvc data-%s-0 -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'; then kubectl -n %s delete statefulset %s --cascade=orphan, and upgrade. Or leave it at %s" $key $size $name $there $namespace $name $size $namespace $name $there) -}}
+{{- end -}}
+{{- $made := hasKey .spec "storageClassName" | ternary (.spec.storageClassName | default "-") "" -}}
+{{- if ne $class $made -}}
+{{- fail (printf "%s.storageClass is %q, and StatefulSet %s makes volumes of %q, which no upgrade changes, nor where those are that there are. Leave it at %q. For volumes that are made later: kubectl -n %s delete statefulset %s --cascade=orphan, and upgrade" $key $class $name $made $made $namespace $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -81,6 +137,40 @@ a new StatefulSet says holds for new claims alone.
 {{- fail (printf "%s and %s.%s are the same: each needs one of its own" (get $ports $port) $part $key) -}}
 {{- end -}}
 {{- $_ := set $ports $port (printf "%s.%s" $part $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Probes, Services, policies and the nodes' ports are where the chart has a part listen: config may say at which addresses, and nothing else. */}}
+{{- define "groupcast.check.listens" -}}
+{{- $places := list
+  (list "manager" "grpc" 7400 "leave it out: others use manager.service.port") (list "manager" "admin" 7401 "leave it out")
+  (list "agent" "data" .Values.agent.port "set agent.port") (list "agent" "admin" .Values.agent.adminPort "set agent.adminPort")
+  (list "gatherer" "grpc" .Values.gatherer.port "set gatherer.port") (list "gatherer" "data" .Values.gatherer.dataPort "set gatherer.dataPort") (list "gatherer" "admin" .Values.gatherer.adminPort "set gatherer.adminPort")
+  (list "replicator" "admin" .Values.replicator.adminPort "set replicator.adminPort") -}}
+{{- range $places -}}
+{{- $listen := dig (index . 1) "listen" "" ((index $.Values (index . 0)).config | default dict) -}}
+{{- $port := index . 2 | int | toString -}}
+{{- $alone := regexMatch "^(127\\.|localhost|\\[?::1\\]?:)" $listen -}}
+{{- if and $listen (or $alone (ne (regexFind "[0-9]+$" $listen) $port)) -}}
+{{- fail (printf "%s.config.%s.listen is %s, where nobody finds it: probes, Services and network policies have port %s of the pods' addresses. For another port, %s" (index . 0) (index . 1) $listen $port (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a Service's type has no use for: Kubernetes refuses it, or passes it over without a word. */}}
+{{- define "groupcast.check.services" -}}
+{{- range $part := list "manager" "gatherer" "envoy" -}}
+{{- $service := (index $.Values $part).service -}}
+{{- range $key := list "loadBalancerClass" "loadBalancerSourceRanges" -}}
+{{- if and (index $service $key) (ne $service.type "LoadBalancer") -}}
+{{- fail (printf "%s.service.%s is set, and a Service of type %s has no use for it: set %s.service.type to LoadBalancer" $part $key $service.type $part) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := eq $part "envoy" | ternary (list "externalTrafficPolicy") (list "externalTrafficPolicy" "nodePort") -}}
+{{- if and (index $service $key) (eq $service.type "ClusterIP") -}}
+{{- fail (printf "%s.service.%s is %v, and a Service of type ClusterIP has no use for it: set %s.service.type to NodePort or LoadBalancer" $part $key (index $service $key) $part) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -74,20 +74,37 @@ imagePullSecrets:
 
 {{/* The security contexts of every pod and container: enough for the restricted standard, whatever the network. */}}
 {{- define "groupcast.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile:
-  type: RuntimeDefault
+{{- $default := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 "fsGroup" 65532 "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- include "groupcast.context" (list $default .Values.podSecurityContext "runAsNonRoot") -}}
 {{- end -}}
 
 {{- define "groupcast.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- $default := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- include "groupcast.context" (list $default .Values.securityContext "allowPrivilegeEscalation") -}}
+{{- end -}}
+
+{{/*
+A security context of values, which have the chart's own but for what null has taken out: (list DEFAULT VALUES KEY). Those that are reused of an earlier chart
+have what was set alone, and so not the key, which nobody has a reason to take out.
+*/}}
+{{- define "groupcast.context" -}}
+{{- $values := index . 1 | default dict -}}
+{{- include "groupcast.given" (hasKey $values (index . 2) | ternary $values (merge dict $values (index . 0))) -}}
+{{- end -}}
+
+{{/* How many earlier versions of a workload Kubernetes keeps. */}}
+{{- define "groupcast.revisions" -}}
+revisionHistoryLimit: {{ kindIs "invalid" .Values.revisionHistoryLimit | ternary 10 .Values.revisionHistoryLimit }}
+{{- end -}}
+
+{{/* What kind of Service it is, and how it is reached. Call with the service of a part. */}}
+{{- define "groupcast.service" -}}
+type: {{ .type }}
+{{- range $key := list "ipFamilyPolicy" "ipFamilies" "loadBalancerClass" "loadBalancerSourceRanges" "externalTrafficPolicy" }}
+{{- with index $ $key }}
+{{ $key }}: {{ toJson . }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The Go runtime keeps within the container's memory. */}}
@@ -253,6 +270,10 @@ tolerations:
 {{- end }}
 {{- with .affinity }}
 affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .topologySpreadConstraints }}
+topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

@@ -43,13 +43,18 @@ type State struct {
 func Read(namespace string, lists ...[]byte) (*State, error) {
 	s := &State{namespace: namespace, logs: make(map[string]string)}
 	for _, text := range lists {
-		objects, err := read(text)
-		if err != nil {
+		if err := s.Add(text); err != nil {
 			return nil, err
 		}
-		s.objects = append(s.objects, objects...)
 	}
 	return s, nil
+}
+
+// Add adds a list, as of the cluster's nodes.
+func (s *State) Add(list []byte) error {
+	objects, err := read(list)
+	s.objects = append(s.objects, objects...)
+	return err
 }
 
 // Releases returns the names of the releases that are there.
@@ -64,12 +69,12 @@ func (s *State) Releases() (names []string) {
 }
 
 // Unwell returns one pod of each part of a release that runs without being ready, or does not go on running: what is wrong is in
-// its log alone.
+// its log alone, which cannot be had where its node is away.
 func (s *State) Unwell(release string) (pods map[string]string) {
 	pods = make(map[string]string)
 	for _, part := range components {
 		for _, pod := range s.podsOf(release, part) {
-			if !isReady(pod) && hasRun(pod) {
+			if !isReady(pod) && hasRun(pod) && s.away(pod) == "" {
 				pods[part] = pod.Metadata.Name
 			}
 		}
@@ -110,7 +115,12 @@ func (s *State) part(workload object) Part {
 		why, next := s.whyPod(workload, pod)
 		p.add(pod.id(), why, next)
 	}
-	if why, next := s.whyNoPods(workload, p, len(pods)); why != "" {
+	lost := s.lost(workload)
+	for _, pod := range lost {
+		why, next := whyLost(pod)
+		p.add(pod.id(), why, next)
+	}
+	if why, next := s.whyNoPods(workload, p, len(pods)+len(lost)); why != "" {
 		p.add(p.Workload, why, next)
 	}
 	return p
@@ -130,11 +140,15 @@ func (p *Part) add(of, why, next string) {
 // podsOf returns the pods of a part, but those that are about to end.
 func (s *State) podsOf(release, component string) (pods []object) {
 	for _, o := range s.objects {
-		if o.Kind == "Pod" && o.label("instance") == release && o.label("component") == component && o.Metadata.DeletionTimestamp == nil {
+		if isPodOf(o, release, component) && o.Metadata.DeletionTimestamp == nil {
 			pods = append(pods, o)
 		}
 	}
 	return pods
+}
+
+func isPodOf(o object, release, component string) bool {
+	return o.Kind == "Pod" && o.label("instance") == release && o.label("component") == component
 }
 
 func isReady(pod object) bool {

@@ -224,3 +224,44 @@ func TestPodsThatDoNotCount(t *testing.T) {
 	want{"manager", 0, 1, 1, "Kubernetes has made 0 of its 1 pods", "wait; kubectl -n alone describe statefulset/alone-groupcast-manager"}.check(t, got[0])
 	want{"agent", 3, 3, 1, "Kubernetes has not looked at it yet", "wait"}.check(t, got[1])
 }
+
+// A pod with a volume whose node is gone stays, and no other is made, until somebody says that the node is off: neither waiting nor its log helps.
+func TestPodsOfLostNodes(t *testing.T) {
+	due := time.Now().Add(-time.Hour)
+	got := changed(t, "alone", func(o *object) {
+		if o.Kind == "Pod" && o.label("component") == "manager" {
+			o.Metadata.DeletionTimestamp = &due
+		}
+	})
+	node := recorded(t, "alone").podsOf("alone", "manager")[0].Spec.NodeName
+	want{"manager", 0, 1, 1, "it was to end, and its node " + node + " does not say that it has", "*kubectl taint node " + node + " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"}.check(t, got[0])
+	if of := got[0].Problems[0].Of[0]; of != "pod/alone-groupcast-manager-0" {
+		t.Errorf("it is told of %s", of)
+	}
+}
+
+// Of what runs on a node that is not ready, that is told, as long as nobody looks at a log that cannot be had.
+func TestNodesThatAreAway(t *testing.T) {
+	state := recorded(t, "ready")
+	node := state.podsOf("ready", "manager")[0].Spec.NodeName
+	for i, o := range state.objects {
+		for j, c := range o.Status.Conditions {
+			if o.Kind == "Pod" && o.Spec.NodeName == node && c.Type == "Ready" {
+				state.objects[i].Status.Conditions[j].Status = "False"
+			}
+		}
+		if o.Kind == "DaemonSet" || o.Kind == "StatefulSet" {
+			state.objects[i].Status.NumberReady, state.objects[i].Status.ReadyReplicas = o.Status.NumberReady*2/3, o.Status.ReadyReplicas*2/3
+		}
+	}
+	const list = `{"items": [{"kind": "Node", "metadata": {"name": "NODE"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}]}}]}`
+	if err := state.Add([]byte(strings.ReplaceAll(list, "NODE", node))); err != nil {
+		t.Fatal(err)
+	}
+	parts := state.Parts("ready")
+	want{"manager", 2, 3, 1, "its node " + node + " is not ready: Kubelet stopped posting node status.", "see to the node; if it is off for certain, kubectl taint"}.check(t, parts[0])
+	want{"agent", 2, 3, 1, "its node " + node + " is not ready: Kubelet stopped posting node status.", "see to the node: it goes on when that is back"}.check(t, parts[1])
+	if unwell := state.Unwell("ready"); len(unwell) > 0 {
+		t.Errorf("logs are asked for of %v", unwell)
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// object is what is looked at of whatever Kubernetes lists: a pod, a claim, a workload or an event.
+// object is what is looked at of whatever Kubernetes lists: a pod, a claim, a workload, a node or an event.
 type object struct {
 	Kind     string
 	Metadata metadata
@@ -30,7 +30,7 @@ type metadata struct {
 	Name              string
 	Generation        int64
 	Labels            map[string]string
-	DeletionTimestamp *time.Time
+	DeletionTimestamp *time.Time // when it is to be gone
 }
 
 type spec struct {
@@ -42,6 +42,7 @@ type spec struct {
 }
 
 type podSpec struct {
+	NodeName     string
 	NodeSelector map[string]string
 	Volumes      []struct {
 		PersistentVolumeClaim struct{ ClaimName string }

@@ -49,6 +49,9 @@ func (s *State) whyPod(workload, pod object) (why, next string) {
 	if message, waits := pod.condition("PodScheduled", "False"); waits {
 		return s.whyNowhere(pod, message)
 	}
+	if s.away(pod) != "" {
+		return s.whyAway(workload, pod)
+	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return s.whyNotMade(pod)
 	}

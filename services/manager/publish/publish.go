@@ -29,6 +29,7 @@ type Objects interface {
 const (
 	caCertificate  = "ca.crt"
 	caKey          = "ca.key"
+	caStore        = "store"
 	certificateKey = "tls.crt"
 	privateKey     = "tls.key"
 	operatorConfig = "config.yaml"
@@ -45,7 +46,9 @@ type Sharing struct {
 	// Founding is a file that is there from before a new CA is offered: who has made the CA, and nobody else, may
 	// found what belongs to it. Empty writes none.
 	Founding string
-	Log      *slog.Logger
+	// Store is of what kind the store is that belongs to the CA. Keep notes it beside the CA, so that no other is taken for it.
+	Store string
+	Log   *slog.Logger
 }
 
 // followPause is the pause before a manager looks again for the CA of another.
@@ -93,7 +96,7 @@ func (s Sharing) run(ctx context.Context) error {
 				return fmt.Errorf("share the CA: %w", err)
 			}
 		}
-		err = s.offer(ctx, ca, version)
+		err = s.offer(ctx, ca, "", version)
 		if errors.Is(err, kubernetes.ErrConflict) { // another manager was faster
 			continue
 		}
@@ -117,10 +120,24 @@ func (s Sharing) begin(ctx context.Context) error {
 	return founding(s.Founding)
 }
 
-// Keep has the Secret go on to hold the CA of the directory until ctx is done: it may be emptied, and then takes the only copy along that
-// others find. Where the API server answers for the first time, what would have kept the manager from starting ends it.
+// MayClaim says why a store that belongs to nobody is not the CA's: there is one already, which knows the groups, and who is revoked. An etcd
+// that has lost its data, or another, does not; nor can it be told where the Secret cannot be read.
+func (s Sharing) MayClaim(ctx context.Context) error {
+	shared, _, err := s.Objects.Secret(ctx, s.Secret)
+	if err != nil {
+		return fmt.Errorf("look whether the CA has a store already: %w", err)
+	}
+	if kind := shared[caStore]; len(kind) > 0 {
+		return fmt.Errorf("it is empty, and Secret %s says that the CA has a store already (%s): "+
+			"is it another, or has it lost its data? Name the right one, or put back a copy", s.Secret, kind)
+	}
+	return nil
+}
+
+// Keep has the Secret go on to hold the CA of the directory until ctx is done, and that it has a store: it may be emptied, and then takes the
+// only copy along that others find. Where the API server answers for the first time, what would have kept the manager from starting ends it.
 func (s Sharing) Keep(ctx context.Context) error {
-	pause, answered := look, false
+	pause, answered := time.Duration(0), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -128,6 +145,7 @@ func (s Sharing) Keep(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 		err := s.putBack(ctx)
+		pause = max(pause, look)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -142,32 +160,39 @@ func (s Sharing) Keep(ctx context.Context) error {
 	}
 }
 
-// putBack has an empty Secret hold the CA of the directory, and reports where there is another one.
+// putBack has a Secret that is empty, or without a note of the store, hold both, and reports where there is another CA.
 func (s Sharing) putBack(ctx context.Context) error {
 	shared, version, err := s.Objects.Secret(ctx, s.Secret)
 	if err != nil {
 		return err
 	}
-	if len(shared[caKey]) > 0 {
-		return isSame(shared, s.Secret, s.Dir)
+	emptied := len(shared[caKey]) == 0
+	if !emptied {
+		if err := isSame(shared, s.Secret, s.Dir); err != nil || string(shared[caStore]) == s.Store {
+			return err
+		}
 	}
 	ca, err := identity.OpenCA(s.Dir, s.TrustDomain)
 	if err != nil {
 		return err
 	}
-	if err := s.offer(ctx, ca, version); err != nil {
+	if err := s.offer(ctx, ca, s.Store, version); err != nil || !emptied {
 		return err
 	}
 	s.Log.Warn("the Secret of the CA was empty, and has it again", "secret", s.Secret)
 	return nil
 }
 
-func (s Sharing) offer(ctx context.Context, ca *identity.CA, read kubernetes.Version) error {
+func (s Sharing) offer(ctx context.Context, ca *identity.CA, store string, read kubernetes.Version) error {
 	certificate, key, err := ca.PEM()
 	if err != nil {
 		return err
 	}
-	return s.Objects.SetSecret(ctx, s.Secret, map[string][]byte{caCertificate: certificate, caKey: key}, read)
+	data := map[string][]byte{caCertificate: certificate, caKey: key}
+	if store != "" {
+		data[caStore] = []byte(store)
+	}
+	return s.Objects.SetSecret(ctx, s.Secret, data, read)
 }
 
 // has reports whether a directory has a CA.

@@ -327,6 +327,38 @@ func TestNoCAIsMadeBesideAStore(t *testing.T) {
 	}
 }
 
+// That the CA has a store is noted at once, also where an earlier version has not done so, and again where the Secret was emptied: an empty store is not
+// its then, nor is one where that cannot be told.
+func TestTheCAHasOneStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects, dir := newMemory(), t.TempDir()
+		sharing := Sharing{Objects: objects, Secret: "ca", Dir: dir, TrustDomain: "example.org", Store: "external", Log: slog.New(slog.DiscardHandler)}
+		if err := sharing.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := sharing.MayClaim(t.Context()); err != nil {
+			t.Errorf("of a new CA: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go sharing.Keep(ctx)
+		for _, when := range []string{"noted", "put back"} {
+			synctest.Wait()
+			if err := sharing.MayClaim(t.Context()); err == nil || !strings.Contains(err.Error(), "has a store already (external)") {
+				t.Errorf("%s: %v", when, err)
+			}
+			objects.mu.Lock()
+			clear(objects.secrets)
+			objects.mu.Unlock()
+			time.Sleep(again)
+		}
+		objects.answer(kubernetes.ErrNoAnswer)
+		if err := sharing.MayClaim(t.Context()); !errors.Is(err, kubernetes.ErrNoAnswer) {
+			t.Errorf("without an answer: %v", err)
+		}
+	})
+}
+
 // Credentials are good, say where the managers are, and are made anew at half of their life: by the leader alone.
 func TestCredentialsStayFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

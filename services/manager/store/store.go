@@ -277,11 +277,14 @@ func (s *Store) Owner(ctx context.Context) (string, error) {
 	return string(item.Value), err
 }
 
-// Belongs makes the store belong to an owner, once, and refuses every other.
-func (s *Store) Belongs(ctx context.Context, owner string) error {
+// Belongs makes the store belong to an owner, once and if mayClaim says nothing against it, and refuses every other.
+func (s *Store) Belongs(ctx context.Context, owner string, mayClaim func() error) error {
 	if _, claimed, err := s.Get(ctx, "owner"); err != nil {
 		return err
 	} else if !claimed {
+		if err := mayClaim(); err != nil {
+			return fmt.Errorf("claim the store: %w", err)
+		}
 		const key = prefix + "owner"
 		claim := clientv3.OpPut(key, seal("owner", []byte(owner)))
 		if _, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).Then(claim).Commit(); err != nil {

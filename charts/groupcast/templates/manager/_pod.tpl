@@ -84,6 +84,9 @@ spec:
         {{- if and $external .Values.store.external.tlsSecret }}
         - {name: etcd-tls, mountPath: /etc/etcd-tls, readOnly: true}
         {{- end }}
+        {{- with .Values.manager.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: config
       configMap:
@@ -101,6 +104,9 @@ spec:
     {{- if and $external .Values.store.external.tlsSecret }}
     - name: etcd-tls
       secret: {secretName: {{ .Values.store.external.tlsSecret }}, defaultMode: 0440}
+    {{- end }}
+    {{- with .Values.manager.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- include "groupcast.nodes" .Values.manager.nodeSelector | nindent 2 }}
   {{- with .Values.manager.tolerations }}

@@ -10,10 +10,10 @@ metadata:
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   restartPolicy: Never
-  activeDeadlineSeconds: 600 # what is broken off goes on no longer
+  activeDeadlineSeconds: 600 # what is broken off, and is on a node, goes on no longer
   automountServiceAccountToken: false
   {{- include "groupcast.pullSecrets" $ | nindent 2 }}
-  {{- include "groupcast.nodes" dict | nindent 2 }}
+  {{- include "groupcast.scheduling" $.Values.tests | trim | nindent 2 }}
   securityContext:
     {{- include "groupcast.podSecurity" $ | nindent 4 }}
   containers:
