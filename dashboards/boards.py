@@ -224,7 +224,9 @@ def control():
     return board(
         "groupcast-control", "Groupcast / Control plane", "Who leads, how calls to the managers do, and what comes through Envoy.",
         ("Managers", [
-            lines("Leader", "Which manager leads.", "short", Query("max by (pod) (groupcast_manager_leading{HERE})", "{{pod}}")),
+            lines("Leader", "Which manager leads, and whether it takes itself for cut off since most fell silent at once.", "short",
+                  Query("max by (pod) (groupcast_manager_leading{HERE})", "{{pod}}"),
+                  Query("max by (pod) (groupcast_manager_cut_off{HERE})", "{{pod}}: cut off")),
             lines("Here", "Managers that are here, and those that are missed.", "short",
                   Query(together("groupcast_manager_managers_online{HERE}"), "here"),
                   Query(together("groupcast_manager_managers_offline{HERE}"), "missed")),

@@ -232,7 +232,7 @@ func readDashboard(t *testing.T, file string) (d dashboard) {
 var replaced = strings.NewReplacer("$__rate_interval", "2m", "$namespace", "gc")
 
 // ofOne is an expression of what is 1 at most, of one or of all together.
-var ofOne = regexp.MustCompile(`^(min|max)( by \(\w+\))? ?\((groupcast_gatherer_fairness|groupcast_replicator_offload|groupcast_manager_(leading|read_only)|etcd_server_is_leader)\{`)
+var ofOne = regexp.MustCompile(`^(min|max)( by \(\w+\))? ?\((groupcast_gatherer_fairness|groupcast_replicator_offload|groupcast_manager_(leading|cut_off|read_only|large_writes_refused)|etcd_server_is_leader)\{`)
 
 // atMost returns the greatest number that is sane for what a panel asks for, in its unit.
 func atMost(unit, expression string) float64 {
