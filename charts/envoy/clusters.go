@@ -45,7 +45,7 @@ func base(name, host string, port uint32) *clusterv3.Cluster {
 
 // maxCalls is how many calls are under way at once whose answers Envoy has as a whole before anybody gets them, in some MiB each: twice that, and what
 // waits to be read, are to have room in its memory. What lasts, and is passed on as it comes, counts apart.
-const maxCalls = 32
+const maxCalls = 20
 
 // streams is the priority of calls that last.
 const streams = corev3.RoutingPriority_HIGH

@@ -25,9 +25,9 @@ func (o Options) overload() *overloadv3.OverloadManager {
 			monitor(heap, &heapv3.FixedHeapConfig{MaxHeapSizeBytes: o.Heap}),
 		},
 		Actions: []*overloadv3.OverloadAction{
-			action("shrink_heap", 0.6, 0.6),
-			action("reset_high_memory_stream", 0.7, 0.9),
-			action("stop_accepting_requests", 0.8, 0.8),
+			action("shrink_heap", 0.5, 0.5),
+			action("reset_high_memory_stream", 0.6, 0.8),
+			action("stop_accepting_requests", 0.7, 0.7),
 			action("reject_incoming_connections", 0.95, 0.95),
 		},
 		BufferFactoryConfig: &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: 20}, // from 1 MiB on

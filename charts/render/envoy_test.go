@@ -44,7 +44,7 @@ func TestEnvoyAcceptsEveryProfile(t *testing.T) {
 
 // What callers can have Envoy keep is less than what its container may have; without a limit there is none.
 func TestEnvoysMemory(t *testing.T) {
-	for limit, want := range map[any]string{"512Mi": "402653184", "1G": "750000000", "1.5Gi": "1207959552", 536870912: "402653184", nil: "1125899906842624"} {
+	for limit, want := range map[any]string{"512Mi": "357913941", "1G": "666666666", "1.5Gi": "1073741824", 536870912: "357913941", nil: "1125899906842624"} {
 		values := map[string]any{"envoy": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}
 		_, manifest, _, err := Render(t.Context(), "release", "default", values)
 		if err != nil {

@@ -119,7 +119,7 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	objects, _, _ := rendered(t, "everything", "release", "default")
 	o := envoy.Defaults()
 	o.Managers, o.TrustDomain, o.Burst, o.PerSecond = "release-groupcast-managers.elsewhere.svc", "groupcast.local", 9, 7
-	o.Heap = 512 << 20 / 4 * 3
+	o.Heap = 512 << 20 * 2 / 3
 	o.Gatherer, o.GathererPort, o.Listen = "release-groupcast-gatherer.elsewhere.svc", 7420, "0.0.0.0"
 	want, err := envoy.Files(o)
 	if err != nil {

@@ -1,7 +1,7 @@
-{{/* How many bytes Envoy takes for what callers have it keep: three quarters of its limit of memory, or what it likes without one. */}}
+{{/* How many bytes Envoy takes for what callers have it keep: two thirds of its limit of memory, or what it likes without one. */}}
 {{- define "groupcast.envoy.heap" -}}
 {{- with ((.Values.envoy.resources).limits).memory -}}
-{{- div (mul (include "groupcast.bytes" (toString .) | int64) 3) 4 -}}
+{{- div (mul (include "groupcast.bytes" (toString .) | int64) 2) 3 -}}
 {{- else -}}
 {{- 1125899906842624 -}}
 {{- end -}}
