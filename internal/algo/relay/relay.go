@@ -353,7 +353,7 @@ func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 		switch {
 		case c.parked && c.acked < a.discarded:
 			from, needed = min(from, c.acked), true
-		case !c.parked && c.acked < a.arrived && !(c.attached && a.ended && a.stands(c, now)):
+		case !c.parked && c.acked < a.arrived && (!c.attached || !a.ended || !a.stands(c, now)):
 			return 0, false
 		}
 	}
