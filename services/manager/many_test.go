@@ -7,7 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
 // A delivery to many members at once: assigned, reported, received.
@@ -83,5 +88,40 @@ func TestDeliveryToAllThatSayMuch(t *testing.T) {
 	}
 	if got := p.get(t, p.create(t, sender, file(megabyte))).GetMemberCount(); got != many {
 		t.Errorf("it is delivered to %d members, want %d", got, many)
+	}
+}
+
+// A page of replications is cut by what they have to say: names of many, and long paths.
+func TestManyReplicationsAreListed(t *testing.T) {
+	const many = 100
+	s := newSite(t, mustRead(t, managertest.Start(t).Access))
+	s.replicator(t, "s", "rack1")
+	s.replicator(t, "r1", "rack1")
+	long := "/srv/" + strings.Repeat("x", 4000)
+	for range many { // 1.2 MB
+		begun, err := s.client.Replicate(t.Context(), sdk.ReplicationSpec{
+			SourceNode: "s", SourcePath: long, TargetPath: long, Selector: "r1" + strings.Repeat(",r1", 1300),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.client.CancelReplication(t.Context(), begun.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replications := replicav1.NewReplicationServiceClient(managertest.Dial(t, s.config))
+	listed, pages, token := make(map[string]bool), 0, ""
+	for ; pages == 0 || token != ""; pages++ {
+		page, err := replications.ListReplications(t.Context(), &replicav1.ListReplicationsRequest{PageSize: 1000, PageToken: token})
+		if err != nil || proto.Size(page) > 11<<20/10 {
+			t.Fatalf("a page of %d bytes: %v", proto.Size(page), err)
+		}
+		for _, r := range page.GetReplications() {
+			listed[r.GetId()] = true
+		}
+		token = page.GetNextPageToken()
+	}
+	if len(listed) != many || pages != 2 {
+		t.Errorf("%d of %d are listed, in %d pages", len(listed), many, pages)
 	}
 }

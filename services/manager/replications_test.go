@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -470,40 +469,5 @@ func TestReplicationsHaveTheirOwnPlaces(t *testing.T) {
 	replicators, err := s.client.Replicators(t.Context())
 	if err != nil || len(replicators) != 2 || replicators[0].Replications != 64 || replicators[1].State != "online" || fmt.Sprint(replicators[0].LANs) != "[rack1]" {
 		t.Errorf("the replicators are %+v, %v", replicators, err)
-	}
-}
-
-// A page of replications is cut by what they have to say: names of many, and long paths.
-func TestManyReplicationsAreListed(t *testing.T) {
-	const many = 100
-	s := newSite(t, mustRead(t, managertest.Start(t).Access))
-	s.replicator(t, "s", "rack1")
-	s.replicator(t, "r1", "rack1")
-	long := "/srv/" + strings.Repeat("x", 4000)
-	for range many { // 1.2 MB
-		begun, err := s.client.Replicate(t.Context(), sdk.ReplicationSpec{
-			SourceNode: "s", SourcePath: long, TargetPath: long, Selector: "r1" + strings.Repeat(",r1", 1300),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.client.CancelReplication(t.Context(), begun.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replications := replicav1.NewReplicationServiceClient(managertest.Dial(t, s.config))
-	listed, pages, token := make(map[string]bool), 0, ""
-	for ; pages == 0 || token != ""; pages++ {
-		page, err := replications.ListReplications(t.Context(), &replicav1.ListReplicationsRequest{PageSize: 1000, PageToken: token})
-		if err != nil || proto.Size(page) > 11<<20/10 {
-			t.Fatalf("a page of %d bytes: %v", proto.Size(page), err)
-		}
-		for _, r := range page.GetReplications() {
-			listed[r.GetId()] = true
-		}
-		token = page.GetNextPageToken()
-	}
-	if len(listed) != many || pages != 2 {
-		t.Errorf("%d of %d are listed, in %d pages", len(listed), many, pages)
 	}
 }
