@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/internal/wire/soma/fast"
