@@ -30,16 +30,21 @@ func TestManagersAreGoneForTenMinutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := scenario{
-				agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
-				receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a2"}},
-				policy:     sdk.Policy{ControlMode: sdk.Hop},
-				deliveries: []parcel{{name: "object-0", size: 10 << 20}},
-				faults:     simnet.Schedule{{From: gone, Until: gone + awayTime, Kind: simnet.Crash, A: managerHost}},
-			}
+			s := overTwoAgents()
+			s.faults = simnet.Schedule{{From: gone, Until: gone + awayTime, Kind: simnet.Crash, A: managerHost}}
 			s.breakAll(gone + brokenAfter)
 			inWorld(t, s, func(*world) {}, func(w *world) { w.deliverWithoutManagers(gone) })
 		})
+	}
+}
+
+// overTwoAgents is an object to three members, of which one agent feeds one, and another the others.
+func overTwoAgents() scenario {
+	return scenario{
+		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
+		receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a2"}},
+		policy:     sdk.Policy{ControlMode: sdk.Hop},
+		deliveries: []parcel{{name: "object-0", size: 10 << 20}},
 	}
 }
 

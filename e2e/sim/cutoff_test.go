@@ -16,12 +16,7 @@ func TestManagerIsCutOff(t *testing.T) {
 	for name, beside := range map[string]string{"from all": "", "from all but one agent": "a1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := scenario{
-				agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
-				receivers:  []place{{name: "r1", node: "a1"}, {name: "r2", node: "a2"}, {name: "r3", node: "a2"}},
-				policy:     sdk.Policy{ControlMode: sdk.Hop},
-				deliveries: []parcel{{name: "object-0", size: 10 << 20}},
-			}
+			s := overTwoAgents()
 			for _, host := range s.hosts() {
 				if host != managerHost && host != beside {
 					s.faults = append(s.faults, simnet.Fault{From: from, Until: from + lasts, Kind: simnet.CutBoth, A: managerHost, B: host})
