@@ -87,15 +87,17 @@ func summarize(all []*history) summary {
 	if s.full > 0 && s.filled > 0 {
 		s.served = float64(s.filled / s.full)
 	}
-	if len(queues) > 0 {
-		slices.Sort(queues)
-		s.queue = queues[(len(queues)-1)/4]
-	}
-	if len(shared) > 0 {
-		slices.Sort(shared)
-		s.deepest = shared[(len(shared)-1)*3/4]
-	}
+	s.queue, s.deepest = quartile(1, queues), quartile(3, shared)
 	return s
+}
+
+// quartile returns the first or third quartile of times, which it sorts; of none, 0.
+func quartile(number int, times []time.Duration) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[(len(times)-1)*number/4]
 }
 
 // enoughDrained tells whether those who have been seen without a queue can speak for all. Who has one on its own way cannot for

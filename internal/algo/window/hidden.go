@@ -2,7 +2,6 @@ package window
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -33,8 +32,7 @@ func (d *hidden) step(all []*history) {
 		}
 		return
 	}
-	slices.Sort(queues)
-	queue := queues[(len(queues)-1)/4]
+	queue := quartile(1, queues)
 	for _, h := range all {
 		if h.flows() {
 			h.hidden = min(h.hidden, max(queue, d.last)) // round trips are means: of the last step, too
