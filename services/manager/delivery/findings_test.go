@@ -43,24 +43,31 @@ func serve(t *testing.T, spec *groupv1.DeliverySpec) *unserved {
 		d.AttachAgent(name)
 	}
 	u := &unserved{newKeeper(d, delivery), t}
-	built, err := tree.Restore(decodeTree([]*managerv1.TreeNode{
-		{Id: "member/s"},
-		{Id: "agent/a", Parent: "member/s"},
-		{Id: "agent/b", Parent: "agent/a"},
-		{Id: "member/m1", Parent: "agent/a"},
-		{Id: "member/m2", Parent: "agent/a"},
-	}), tree.Bound{})
+	u.stand(
+		&managerv1.TreeNode{Id: "member/s"},
+		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+		&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a"},
+		&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+		&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
+	)
+	return u
+}
+
+// stand has a tree be in force, for a minute already.
+func (u *unserved) stand(nodes ...*managerv1.TreeNode) {
+	u.t.Helper()
+	standing, err := tree.Restore(decodeTree(nodes), tree.Bound{})
 	if err != nil {
-		t.Fatal(err)
+		u.t.Fatal(err)
 	}
-	if err := u.writeTree(t.Context(), delivery, encodeTree(built, 1, nil, nil)); err != nil {
-		t.Fatal(err)
+	delivery := u.shown()
+	if err := u.writeTree(u.t.Context(), delivery, encodeTree(standing, delivery.Tree.GetVersion()+1, nil, nil)); err != nil {
+		u.t.Fatal(err)
 	}
 	u.readTree(u.shown())
 	for id := range u.fedBy {
 		u.fedBy[id] = feeding{u.fedBy[id].by, time.Now().Add(-time.Minute)}
 	}
-	return u
 }
 
 // leave has a member leave.
@@ -166,6 +173,50 @@ func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantMoved(t, u)
+		})
+	}
+}
+
+// An agent that blames its neighbour is believed once; when it cannot reach the next either, it is the one that goes. One that says
+// nothing of the next stays.
+func TestWhoReachesNobodyIsOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost string // whom b cannot reach once a is out
+		want string // who feeds m1 then
+	}{
+		"it cannot reach the next either":   {"c", "agent/c"},
+		"it still speaks of the one before": {"a", "agent/b"},
+		"it reaches the next":               {"", "agent/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			u.desk.put(t, view.AgentKey("c"), &agentv1.Agent{Name: "c", State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"c:7410"}})
+			u.desk.AttachAgent("c")
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s"},
+				&managerv1.TreeNode{Id: "agent/c", Parent: "member/s"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "agent/c"},
+				&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a"},
+				&managerv1.TreeNode{Id: "member/m1", Parent: "agent/b"},
+				&managerv1.TreeNode{Id: "member/m2", Parent: "agent/c"},
+			)
+			some := &groupv1.DeliveryReport{Bytes: 50}
+			u.say(map[string]*groupv1.DeliveryReport{"s": {Bytes: 100}, "a": {Bytes: 100}, "c": {Bytes: 100}, "b": some, "m1": some, "m2": some})
+			blame := func(lost string) {
+				node := u.progress.nodes[named("b")]
+				node.lost, node.lostSince = lost, time.Now().Add(-time.Minute)
+				if err := u.arrange(u.shown()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			blame("a")
+			if by, _ := u.tree.Parent("agent/b"); by != "agent/c" {
+				t.Fatalf("b is fed by %q once a is out", by)
+			}
+			blame(test.lost)
+			if by, _ := u.tree.Parent("member/m1"); by != test.want {
+				t.Errorf("m1 is fed by %q, want %q: %v", by, test.want, u.shown().Tree.GetChanges())
+			}
 		})
 	}
 }

@@ -416,6 +416,9 @@ func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	seen.blamed, by = k.blame(id, seen)
+	if since := k.reachesNobody(id); !since.IsZero() && (seen.blamed.IsZero() || since.Before(seen.blamed)) {
+		seen.blamed, by = since, id
+	}
 	seen.evicted, seen.full = k.progress.evicted(id, k.tree), k.progress.fullSince(id)
 	return seen, by
 }
@@ -438,6 +441,21 @@ func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by ident
 		}
 	}
 	return since, by
+}
+
+// reachesNobody returns since when an agent says that it cannot reach the one that feeds it, which the manager hears, after the one
+// before was removed by its word: two do not fail at once as likely as it does itself.
+func (k *keeper) reachesNobody(agent identity.ID) (since time.Time) {
+	node := k.progress.nodes[agent]
+	if node == nil || k.tree == nil || time.Since(k.believedAt[agent]) >= banTime {
+		return since
+	}
+	name, _ := k.tree.Parent(agent.String())
+	feeder := placement.ParseID(name)
+	if feeder.Role != identity.Agent || feeder.Name != node.lost || time.Since(k.desk.seen(feeder.Name).heard) >= silentPatience {
+		return since
+	}
+	return node.lostSince
 }
 
 // neighbours tells whether an agent feeds a node, or is fed by the sender.
