@@ -1,7 +1,8 @@
 # One image for every service: docker build --build-arg SERVICE=agent .
 #
 # All binaries are built in one step, so that building a second image costs a copy.
-# They are static and the same from the same commit (services/build.sh).
+# They are static and the same from the same commit (services/build.sh), and so is the layer that they are in: each comes with the
+# directories that lead to it, all of one time.
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -16,11 +17,13 @@ COPY sdk sdk
 COPY services services
 ARG VERSION=dev
 RUN services/build.sh -o /out/ ./services/... \
-    && mv /out/groupcast /out/groupcast-cli
+    && mv /out/groupcast /out/groupcast-cli \
+    && for program in /out/*; do install -D "$program" "/image/${program#/out/groupcast-}/usr/local/bin/groupcast" || exit 1; done \
+    && find /image -exec touch --date=@0 {} +
 
 FROM gcr.io/distroless/static-debian12:nonroot
 ARG SERVICE
-COPY --from=build /out/groupcast-${SERVICE} /usr/local/bin/groupcast
+COPY --from=build /image/${SERVICE} /
 USER 65532:65532
 WORKDIR /
 ENTRYPOINT ["/usr/local/bin/groupcast"]

@@ -63,7 +63,7 @@ endif
 .PHONY: images
 images: ## an image of every service, and how large each is: IMAGES="manager agent cli" VERSION=0.2.1-rc1
 	for service in $(IMAGES); do \
-	  docker build --quiet $(DOCKER_BUILD_FLAGS) --build-arg SERVICE=$$service --build-arg VERSION=$(VERSION) \
+	  docker build --quiet $(DOCKER_BUILD_FLAGS) --build-arg SERVICE=$$service --build-arg VERSION=$(VERSION) --build-arg SOURCE_DATE_EPOCH=0 \
 	    -t $(IMAGE_REGISTRY)/groupcast-$$service:$(IMAGE_TAG) . >/dev/null || exit 1; done
 	docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' '$(IMAGE_REGISTRY)/groupcast-*'
 

@@ -11,9 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,17 +43,6 @@ var gc = release{
 
 // threeManagers is how many the release has once it was scaled.
 const threeManagers = "manager.replicas=3"
-
-// Images are small: 40 MB, and 80 with etcd in them.
-func TestAImagesAreSmall(t *testing.T) {
-	for service, most := range map[string]int{"manager": 80e6, "agent": 40e6, "gatherer": 40e6, "replicator": 40e6, "cli": 40e6} {
-		said, err := exec.Command("docker", "image", "inspect", "--format", "{{.Size}}", own(service)).CombinedOutput()
-		size, wrong := strconv.Atoi(strings.TrimSpace(string(said)))
-		if err != nil || wrong != nil || size > most {
-			t.Errorf("the image of %s has %s bytes, want at most %d: %v", service, said, most, err)
-		}
-	}
-}
 
 // "`helm install` on a cluster gives a working Groupcast."
 func TestAInstallAndTest(t *testing.T) {
