@@ -86,19 +86,26 @@ func (d *Desk) lastHeard(name string) time.Time {
 }
 
 const (
-	// maxItems is how many LANs, labels, sources and targets a replicator can have.
+	// maxItems is how many LANs, labels, sources, targets and devices a replicator can have.
 	maxItems = 64
-	// maxWord is how long each of them can be, maxPath a path.
+	// maxWord is how long a node's name, and each key and value of the labels, can be; a path may have maxText.
 	maxWord = 253
 )
 
+// checkRegistration says what is wrong with what a replicator says of itself. How many items there are is checked first: each
+// of very many is not looked at.
 func checkRegistration(asked *replicav1.Registration) error {
 	var problems ledger.Checks
 	problems.That(asked.GetNode() != "" && len(asked.GetNode()) <= maxWord, "node", "has %d characters: want 1 to %d", len(asked.GetNode()), maxWord)
 	problems.That(len(asked.GetLans()) > 0 && len(asked.GetLans()) <= maxItems, "lans", "has %d items: want 1 to %d", len(asked.GetLans()), maxItems)
 	problems.That(len(asked.GetLabels()) <= maxItems, "labels", "has %d items: at most %d", len(asked.GetLabels()), maxItems)
-	problems.That(len(asked.GetSources()) <= maxItems && len(asked.GetTargets()) <= maxItems, "targets", "of them and of sources there can be %d", maxItems)
-	problems.That(len(asked.GetDevices()) <= maxItems, "devices", "has %d items: at most %d", len(asked.GetDevices()), maxItems)
+	lists := []struct {
+		field string
+		paths []string
+	}{{"sources", asked.GetSources()}, {"targets", asked.GetTargets()}, {"devices", asked.GetDevices()}}
+	for _, list := range lists {
+		problems.That(len(list.paths) <= maxItems, list.field, "has %d items: at most %d", len(list.paths), maxItems)
+	}
 	if err := problems.Err(); err != nil {
 		return err
 	}
@@ -109,8 +116,10 @@ func checkRegistration(asked *replicav1.Registration) error {
 		problems.That(key != "" && len(key) <= maxWord && len(value) <= maxWord && !strings.ContainsAny(key+value, ",="), "labels",
 			"%.80q: keys have 1 to %d characters, values up to as many, none of them a comma or =", key, maxWord)
 	}
-	for _, path := range slices.Concat(asked.GetSources(), asked.GetTargets(), asked.GetDevices()) {
-		problems.That(len(path) <= maxText, "targets", "a path is longer than %d bytes", maxText)
+	for _, list := range lists {
+		for _, path := range list.paths {
+			problems.That(len(path) <= maxText, list.field, "a path is longer than %d bytes", maxText)
+		}
 	}
 	return problems.Err()
 }
