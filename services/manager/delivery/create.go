@@ -152,7 +152,7 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	}
 	changes := new(history)
 	changes.because(causeCreated, fmt.Sprintf("%d nodes, %d hops deep", built.Len(), built.Depth()))
-	encodedTree, err := encodeWhole(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
+	encodedTree, err := encodeWhole(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)), 0)
 	if err != nil {
 		return ledger.Plan{}, err
 	}

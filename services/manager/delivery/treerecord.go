@@ -56,9 +56,10 @@ func decodeTree(nodes []*managerv1.TreeNode) []tree.Link {
 	return links
 }
 
-// encodeWhole encodes a tree that is stored whole.
-func encodeWhole(record *managerv1.TreeRecord) ([]byte, error) {
-	if proto.Size(record) >= wholeBelow {
+// encodeWhole encodes a tree that is stored whole, after a record of a version: that is what nodes were told, so that this one's has to
+// be higher.
+func encodeWhole(record *managerv1.TreeRecord, told uint64) ([]byte, error) {
+	if proto.Size(record) >= wholeBelow || record.GetVersion() <= told {
 		record = &managerv1.TreeRecord{
 			Version: record.GetVersion() + maxSteps, BeforeSteps: record.GetVersion(),
 			Nodes: record.GetNodes(), Absent: record.GetAbsent(), Changes: record.GetChanges(),
@@ -102,7 +103,7 @@ func (k *keeper) planTree(delivery view.Delivery, record *managerv1.TreeRecord) 
 			return []store.Op{store.Put(view.StepKey(delivery.ID(), record.GetVersion()), encoded)}, nil
 		}
 	}
-	encoded, err := encodeWhole(record)
+	encoded, err := encodeWhole(record, delivery.Tree.Record())
 	return []store.Op{store.Put(view.TreeKey(delivery.ID()), encoded), store.DeleteAll(view.StepsPrefix(delivery.ID()))}, err
 }
 
