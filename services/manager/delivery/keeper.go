@@ -243,13 +243,15 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		f.senderGone = k.senderGone
 	}
 	f.busy = k.isBusy(now)
+	deaf := k.desk.hearing.LastCutOff() // until then more may have come to anybody
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
-	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), moment.Latest(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
-	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt), p.trouble(now), p.connected(now)
+	f.handedOver = p.handedOver() || isDatagrams(delivery)
+	f.agentMoved = moment.Latest(p.agentMoved, moment.Latest(k.desk.started, deaf).Add(HandoverPatience)) // agents have to find this leader
+	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt, deaf), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	f.minded = k.unrest.look(f.isQuiet(), now)
 	for _, participant := range delivery.GetMembers() {

@@ -27,7 +27,7 @@ import (
 func leading(t *testing.T) *Desk {
 	t.Helper()
 	written, state, shown := ledgertest.Leading(t)
-	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), hearsAll, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), hearsAll{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
 // mute is a manager without credentials: it signs nothing.

@@ -73,6 +73,7 @@ type Registry struct {
 	agents       *liveness.Table[string]
 	isolation    liveness.Isolation
 	deaf         bool                    // this manager is cut off from most of them, as far as it can tell
+	deafAt       time.Time               // when it was last
 	offline      *liveness.Table[string] // agents, by when they went offline
 	managers     *liveness.Table[string] // this and the next belong to sweepManagers
 	sights       map[string]sight        // of managers, by name
@@ -170,7 +171,9 @@ func (r *Registry) stayAwake(context.Context) {
 	case !deaf && r.deaf:
 		r.log.Info("silence counts again", "silent", missed, "of", all)
 	}
-	r.deaf = deaf
+	if r.deaf = deaf; deaf {
+		r.deafAt = now
+	}
 }
 
 // IsCutOff tells whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
@@ -178,6 +181,13 @@ func (r *Registry) IsCutOff() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deaf
+}
+
+// LastCutOff returns when this manager was last found cut off; zero if it never was in this term.
+func (r *Registry) LastCutOff() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deafAt
 }
 
 // Term returns the number of the term.
