@@ -162,7 +162,7 @@ func (l *leadership) campaign(ctx context.Context) error {
 	by := ledger.Open(term, l.store, l.view)
 	registry := group.Lead(by, l.store, l.view, l.accounts, l.log)
 	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), registry, l.metrics, l.log)
-	replicas := replication.Lead(by, l.store, l.view, registry, l.places, l.replicated, l.log)
+	replicas := replication.Lead(by, l.store, l.view, registry, registry, l.places, l.replicated, l.log)
 	l.lead(registry, desk, replicas)
 	defer l.lead(nil, nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)

@@ -71,6 +71,7 @@ type Registry struct {
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
+	replicators  *liveness.Table[string] // only whether most of them are missed is asked of it
 	isolation    liveness.Isolation
 	deaf         bool                    // this manager is cut off from most of them, as far as it can tell
 	deafAt       time.Time               // when it was last
@@ -91,17 +92,18 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 	term, now := by.Term(), time.Now()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
-		accounts:  accounts,
-		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
-		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
-		offline:   liveness.NewTable[string](forgetAgents),
-		managers:  liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
-		sights:    make(map[string]sight),
-		gatherers: make(map[string]heard),
-		led:       now,
-		flaps:     make(map[seat]*rate.Limiter),
-		joining:   make(map[seat]int),
-		changed:   make(map[string]bool),
+		accounts:    accounts,
+		sessions:    liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
+		agents:      liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+		replicators: liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+		offline:     liveness.NewTable[string](forgetAgents),
+		managers:    liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
+		sights:      make(map[string]sight),
+		gatherers:   make(map[string]heard),
+		led:         now,
+		flaps:       make(map[seat]*rate.Limiter),
+		joining:     make(map[seat]int),
+		changed:     make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
@@ -160,13 +162,16 @@ func (r *Registry) stayAwake(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	missed, all := r.sessions.Missed(missedAfter, now)+r.agents.Missed(missedAfter, now), r.sessions.Len()+r.agents.Len()
+	missed := r.sessions.Missed(missedAfter, now) + r.agents.Missed(missedAfter, now) + r.replicators.Missed(missedAfter, now)
+	all := r.sessions.Len() + r.agents.Len() + r.replicators.Len()
 	deaf := r.isolation.Step(missed, all, now)
 	r.sessions.Deaf(deaf, now)
 	r.agents.Deaf(deaf, now)
+	r.replicators.Deaf(deaf, now)
+	r.replicators.Silent(now) // those are gone, and missed no more
 	switch {
 	case deaf && !r.deaf:
-		r.log.Warn("most members and agents fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
+		r.log.Warn("most members, agents and replicators fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
 			"silent", missed, "of", all)
 	case !deaf && r.deaf:
 		r.log.Info("silence counts again", "silent", missed, "of", all)

@@ -185,6 +185,7 @@ func (d *Desk) Attach(name string, incarnation uint64) *Attachment {
 	defer d.mu.Unlock()
 	now := time.Now()
 	d.presences[name] = &presence{attachment: a, since: now, heard: now}
+	d.hearing.HearReplicator(name)
 	d.announce()
 	d.poke() // it may be late for something that runs
 	return a
@@ -196,6 +197,7 @@ func (a *Attachment) Close() {
 	defer a.desk.mu.Unlock()
 	if p := a.desk.presences[a.name]; p.attachment == a {
 		p.attachment, p.since = nil, time.Now()
+		a.desk.hearing.ReplicatorParted(a.name)
 	}
 	a.desk.announce()
 }
@@ -316,6 +318,7 @@ func (a *Attachment) Report(report *replicav1.Report) replicav1.ReplicatorState 
 	defer d.mu.Unlock()
 	if p := d.presences[a.name]; p.attachment == a {
 		p.heard = time.Now()
+		d.hearing.HearReplicator(a.name)
 	}
 	for _, said := range report.GetSending() {
 		d.takeSending(a, said, time.Now())

@@ -42,12 +42,23 @@ type Groups interface {
 	Delete(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
 }
 
+// Hearing says whether this manager hears others, and is told of replicators whether it does.
+type Hearing interface {
+	// LastCutOff returns when it last heard so few that nobody is to be blamed for being silent; zero if it always heard enough.
+	LastCutOff() time.Time
+	// HearReplicator notes that a replicator says something.
+	HearReplicator(name string)
+	// ReplicatorParted notes that a replicator's stream has ended.
+	ReplicatorParted(name string)
+}
+
 // Desk is the state and the rules of replications at the manager that leads.
 type Desk struct {
 	ledger  *ledger.Ledger
 	store   *store.Store
 	view    *view.View
 	groups  Groups
+	hearing Hearing
 	places  Places
 	metrics *Metrics
 	log     *slog.Logger
@@ -62,9 +73,9 @@ type Desk struct {
 }
 
 // Lead returns the desk of a term.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, metrics *Metrics, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, hearing Hearing, places Places, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
-		ledger: by, store: from, view: shown, groups: groups, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
+		ledger: by, store: from, view: shown, groups: groups, hearing: hearing, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
 		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
 	}
@@ -171,7 +182,9 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.of(r.ID())
+	deaf := d.hearing.LastCutOff()
 	_, f.sender.away = d.seen(record.GetSender())
+	f.sender.away = notBefore(f.sender.away, deaf)
 	known, registered := d.view.Replicator(record.GetSender())
 	f.sender.gone = !registered || known.GetIncarnation() != r.GetSenderIncarnation()
 	f.sender.announcing, f.sender.ended = p.announcing, p.ended
@@ -186,10 +199,19 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	}
 	for _, replica := range record.GetReplicas() {
 		one := d.replicaFacts(p, replica, groups[replica.GetLan()])
+		one.online, one.away = notBefore(one.online, deaf), notBefore(one.away, deaf)
 		one.putOut = d.isPutOut(r.ReplicationRecord, replica.GetName())
 		f.replicas = append(f.replicas, one)
 	}
 	return f
+}
+
+// notBefore returns since when something is so that may have been so before a moment, but counts from then on; zero if it is not so.
+func notBefore(since, moment time.Time) time.Time {
+	if since.IsZero() || since.After(moment) {
+		return since
+	}
+	return moment
 }
 
 // replicaFacts collects what is known of a replica. The caller has the lock.
