@@ -35,7 +35,7 @@ func (d *Desk) fail(ctx context.Context, delivery view.Delivery, failed map[stri
 			plan.Conditions = append(plan.Conditions, store.Unchanged(key, written.Changed))
 			plan.Changes = append(plan.Changes, store.Put(key, encoded))
 		}
-		at, err := d.store.Commit(ctx, d.ledger.Term(), plan.Conditions, plan.Changes)
+		at, err := d.store.GoOn(ctx, d.ledger.Term(), plan.Conditions, plan.Changes)
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,8 @@ const (
 	lingerAgent  = 5 * time.Second
 	// retryPause is the pause before trying again what could not be written.
 	retryPause = 200 * time.Millisecond
+	// fullPause is the pause before trying again what the store had no room for: somebody has to make some.
+	fullPause = time.Second
 	// settlePause is how long after the end the measurements are written once more at the latest:
 	// the last reports come after the last receipt.
 	settlePause = 2500 * time.Millisecond
@@ -162,7 +164,11 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	k.readTree(delivery)
 	k.forgetGone(delivery, now)
 	if delivery.Running() {
-		if delivery, due, err = k.conclude(ctx, delivery, now); err != nil {
+		delivery, due, err = k.conclude(ctx, delivery, now)
+		switch {
+		case errors.Is(err, store.ErrFull):
+			due = k.goOnWithout(err, now)
+		case err != nil:
 			return due, err
 		}
 	}
@@ -172,6 +178,8 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		switch {
 		case errors.Is(err, store.ErrTooLarge): // too many have come late: who is in the tree goes on with it
 			k.warn(err, now)
+		case errors.Is(err, store.ErrFull):
+			treeDue = moment.Soonest(treeDue, k.goOnWithout(err, now))
 		case err != nil:
 			return due, err
 		}
@@ -193,6 +201,14 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		due = moment.Soonest(due, lingerUntil(delivery))
 	}
 	return moment.Soonest(due, now.Add(idleStep)), nil
+}
+
+// goOnWithout has the delivery go on without what the store has no room for, and returns when that is tried again: who is served has to
+// be told what there is to do all the same.
+func (k *keeper) goOnWithout(full error, now time.Time) (due time.Time) {
+	k.warn(full, now)
+	k.failedAt = now
+	return now.Add(fullPause)
 }
 
 // awaited tells whether somebody still waits for a delivery that has ended: only

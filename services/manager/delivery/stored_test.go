@@ -26,7 +26,13 @@ import (
 // leading returns the desk of a manager that leads, of which nothing runs by time.
 func leading(t *testing.T) *Desk {
 	t.Helper()
-	written, state, shown := ledgertest.Leading(t)
+	return leadingIn(t, t.TempDir())
+}
+
+// leadingIn is leading with the store in a directory.
+func leadingIn(t *testing.T, dir string) *Desk {
+	t.Helper()
+	written, state, shown := ledgertest.LeadingIn(t, dir)
 	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), hearsAll{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 

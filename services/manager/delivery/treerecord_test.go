@@ -28,7 +28,12 @@ const forestAgents = 50
 // grow stores a delivery with a tree.
 func grow(t *testing.T, members int) *forest {
 	t.Helper()
-	d, delivery := leading(t), crowd(members)
+	return growBy(t, leading(t), members)
+}
+
+func growBy(t *testing.T, d *Desk, members int) *forest {
+	t.Helper()
+	delivery := crowd(members)
 	d.write(t, delivery)
 	nodes := []tree.Node{{Name: "member/s", Kind: tree.Member, Cluster: "zone-0"}}
 	for i := range forestAgents {
