@@ -162,9 +162,8 @@ func (r *Registry) stayAwake(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	missed := r.sessions.Missed(missedAfter, now) + r.agents.Missed(missedAfter, now) + r.replicators.Missed(missedAfter, now)
-	all := r.sessions.Len() + r.agents.Len() + r.replicators.Len()
-	deaf := r.isolation.Step(missed, all, now)
+	missed, doubted, all := r.missed(now)
+	deaf := r.isolation.Step(missed, doubted, all, now)
 	r.sessions.Deaf(deaf, now)
 	r.agents.Deaf(deaf, now)
 	r.replicators.Deaf(deaf, now)
@@ -172,16 +171,29 @@ func (r *Registry) stayAwake(context.Context) {
 	switch {
 	case deaf && !r.deaf:
 		r.log.Warn("most members, agents and replicators fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
-			"silent", missed, "of", all)
+			"silent", missed+doubted, "of", all)
 	case !deaf && r.deaf:
-		r.log.Info("silence counts again", "silent", missed, "of", all)
+		r.log.Info("silence counts again", "silent", missed+doubted, "of", all)
 	}
 	if r.deaf = deaf; deaf {
 		r.deafAt = now
 	}
 }
 
-// IsCutOff tells whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
+// missed returns how many of all members, agents and replicators are silent: those that are missed, and those whose streams have ended.
+// The caller has the lock.
+func (r *Registry) missed(now time.Time) (missed, doubted, all int) {
+	for _, peers := range []interface {
+		Missed(after time.Duration, now time.Time) (missed, doubted int)
+		Len() int
+	}{r.sessions, r.agents, r.replicators} {
+		m, d := peers.Missed(missedAfter, now)
+		missed, doubted, all = missed+m, doubted+d, all+peers.Len()
+	}
+	return missed, doubted, all
+}
+
+// IsCutOff reports whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
 func (r *Registry) IsCutOff() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
