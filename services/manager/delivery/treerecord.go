@@ -25,6 +25,9 @@ const (
 	wholeBelow = 32 << 10
 	// maxSteps is after how many changes such a one is stored whole again.
 	maxSteps = 500
+	// comingPercent of what the store takes at once is what a tree may have that takes somebody in. The rest is for those who are in it: an
+	// agent in the place of one that is lost has a longer name, which stands beside each that it feeds.
+	comingPercent = 95
 )
 
 // encodeTree writes a tree down.
@@ -101,7 +104,11 @@ func (k *keeper) commitTree(ctx context.Context, delivery view.Delivery, changes
 
 // planTree plans to store a tree that follows the delivery's. It never grows larger than what can be stored whole.
 func (k *keeper) planTree(delivery view.Delivery, record *managerv1.TreeRecord) ([]store.Op, error) {
-	if size, most := proto.Size(record), k.desk.store.MaxBytes(); size+otherBytes > most {
+	most := k.desk.store.MaxBytes()
+	if k.tree != nil && takesIn(k.tree, record) {
+		most = most / 100 * comingPercent
+	}
+	if size := proto.Size(record); size+otherBytes > most {
 		return nil, fmt.Errorf("a tree of %d nodes, which is %s: %w, which is %s",
 			len(record.GetNodes()), bytesize.Short(uint64(size)), store.ErrTooLarge, bytesize.Short(uint64(most)))
 	}
@@ -116,6 +123,14 @@ func (k *keeper) planTree(delivery view.Delivery, record *managerv1.TreeRecord) 
 	}
 	encoded, err := encodeWhole(record, delivery.Tree.Record())
 	return []store.Op{store.Put(view.TreeKey(delivery.ID()), encoded), store.DeleteAll(view.StepsPrefix(delivery.ID()))}, err
+}
+
+// takesIn reports whether a tree has members that the one before did not have.
+func takesIn(before *tree.Tree, record *managerv1.TreeRecord) bool {
+	return slices.ContainsFunc(record.GetNodes(), func(node *managerv1.TreeNode) bool {
+		_, had := before.Node(node.GetId())
+		return !had && placement.ParseID(node.GetId()).Role == identity.Member
+	})
 }
 
 // takesStep reports whether a tree can be stored as what is new after the delivery's.
