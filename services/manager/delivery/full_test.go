@@ -48,7 +48,7 @@ func TestDeliveryGoesOnBesideAFullStore(t *testing.T) {
 	for range 2 {
 		u.mustWork()
 	}
-	if state := finalState(u.shown(), "m2"); state != groupv1.ReceiptState_RECEIPT_STATE_FAILED {
+	if state := u.finalState(u.shown(), "m2"); state != groupv1.ReceiptState_RECEIPT_STATE_FAILED {
 		t.Errorf("the member that left is %v", state)
 	}
 	if by, _ := u.tree.Parent("member/m1"); by != "agent/b" {

@@ -311,7 +311,7 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 
 // member collects what is known of the delivery at one member.
 func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
-	m := memberFacts{name: name, final: finalState(delivery, name)}
+	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
 	m.hasAll, m.evicted = k.progress.hasAll(id), k.progress.evicted(id, k.tree)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
@@ -346,9 +346,23 @@ func (k *keeper) senderLives(delivery view.Delivery) bool {
 	return joined && sender.GetIncarnation() == delivery.GetSenderIncarnation()
 }
 
-// finalState returns how a delivery ended at a member; unspecified if it has not.
-func finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
-	return receiptOf(delivery, name).GetState()
+// finalState returns how a delivery ended at a member; unspecified if it has not, or if the member left and is back.
+func (k *keeper) finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
+	receipt := receiptOf(delivery, name)
+	if k.desk.isBack(delivery, receipt) {
+		return groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED
+	}
+	return receipt.GetState()
+}
+
+// isBack reports whether a receipt is of a member that left and has joined again, as a service does that is started anew. It still has
+// what came, and goes on from there.
+func (d *Desk) isBack(delivery view.Delivery, receipt *groupv1.Receipt) bool {
+	if receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_FAILED || receipt.GetReason() != Left {
+		return false
+	}
+	_, joined := d.view.Member(delivery.GetDelivery().GetGroup(), receipt.GetMember())
+	return joined
 }
 
 // receiptOf returns what is written of a delivery at a member; nil if nothing is.

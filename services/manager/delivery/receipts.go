@@ -126,7 +126,7 @@ func (d *Desk) planSeal(delivery view.Delivery, asked *groupv1.SealDeliveryReque
 	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, delivery.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
 }
 
-// Record notes how a delivery ended at a member. What is noted first stays.
+// Record notes how a delivery ended at a member. What is noted first stays, but that a member left which is back.
 func (d *Desk) Record(ctx context.Context, asked *groupv1.RecordReceiptRequest) (*groupv1.RecordReceiptResponse, error) {
 	if err := checkReceipt(asked); err != nil {
 		return nil, err
@@ -168,7 +168,8 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 		return ledger.Plan{}, nil, fmt.Errorf("receipt of member %q for delivery %s: %w", name, delivery.ID(), err)
 	}
 	earlier := receiptOf(delivery, name)
-	if state := earlier.GetState(); state == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || state == groupv1.ReceiptState_RECEIPT_STATE_FAILED {
+	state := earlier.GetState()
+	if isFinal := state == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || state == groupv1.ReceiptState_RECEIPT_STATE_FAILED; isFinal && !d.isBack(delivery, earlier) {
 		return ledger.Plan{}, nil, nil
 	}
 	now := time.Now()
