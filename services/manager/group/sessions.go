@@ -234,9 +234,9 @@ func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
 	return state, epoch
 }
 
-// Parted notes that a session's stream has ended. Of a process that dies the machine says so: only who falls silent while it seems to be
+// SessionParted notes that a session's stream has ended. Of a process that dies the machine says so: only who falls silent while it seems to be
 // there tells that this manager may be cut off.
-func (r *Registry) Parted(session Session) {
+func (r *Registry) SessionParted(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.deaf { // then it is this manager that has let go
@@ -293,8 +293,8 @@ func end(state groupv1.MemberState, lease store.Lease, members ...view.Member) (
 	return p
 }
 
-// endBatch is how many sessions end in one transaction at most.
-const endBatch = store.MaxOps / 2
+// sessionsPerTransaction is how many sessions end in one transaction at most.
+const sessionsPerTransaction = store.MaxOps / 2
 
 // expireSessions ends the sessions of members that have been silent.
 func (r *Registry) expireSessions(ctx context.Context) {
@@ -321,8 +321,8 @@ func (r *Registry) expireSessions(ctx context.Context) {
 // endSessions ends sessions, many in one transaction, and returns how many. Those
 // that changed meanwhile, or that could not be written, are looked at again later.
 func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, members []view.Member) (ended int) {
-	for batch := range slices.Chunk(members, endBatch) {
-		err := r.endBatch(ctx, state, batch)
+	for batch := range slices.Chunk(members, sessionsPerTransaction) {
+		err := r.endTogether(ctx, state, batch)
 		if errors.Is(err, store.ErrConflict) && len(batch) > 1 {
 			for _, member := range batch { // one that changed must not keep the others
 				ended += r.endSessions(ctx, state, []view.Member{member})
@@ -340,7 +340,8 @@ func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, m
 	return ended
 }
 
-func (r *Registry) endBatch(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
+// endTogether ends sessions in one transaction.
+func (r *Registry) endTogether(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
 	lease, err := r.ledger.Lease(ctx)
 	if err != nil {
 		return err

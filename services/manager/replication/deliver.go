@@ -50,7 +50,7 @@ func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord,
 	}
 	if record.GetDeliveryGroup() == "" {
 		name := GroupPrefix + record.GetReplication().GetId()
-		_, err := d.groups.Create(ctx, ledger.Caller{}, &groupv1.CreateGroupRequest{Name: name})
+		_, err := d.groups.CreateGroup(ctx, ledger.Caller{}, &groupv1.CreateGroupRequest{Name: name})
 		if err != nil && !errors.Is(err, ledger.ErrExists) {
 			return fmt.Errorf("make the group in which session agents deliver it: %w", err)
 		}
@@ -70,7 +70,7 @@ func (d *Desk) disband(ctx context.Context, r view.Replication) {
 	if r.GetDeliveryGroup() == "" {
 		return
 	}
-	_, err := d.groups.Delete(ctx, ledger.Caller{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
+	_, err := d.groups.DeleteGroup(ctx, ledger.Caller{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
 		err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 			record := proto.CloneOf(r.ReplicationRecord)

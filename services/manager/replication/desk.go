@@ -38,8 +38,8 @@ const (
 
 // Groups are the groups in which session agents deliver.
 type Groups interface {
-	Create(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
-	Delete(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+	CreateGroup(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
+	DeleteGroup(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
 }
 
 // Hearing says whether this manager hears others, and is told of replicators whether it does.
