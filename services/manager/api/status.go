@@ -39,7 +39,7 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who there is
 		response.Managers = managers
 	}
-	if err := m.server.Room(); err != nil {
+	if err := m.server.WriteRefusal(); err != nil {
 		response.ReadOnlyReason = err.Error()
 	} else if leader.Name == "" {
 		response.ReadOnlyReason = "no manager leads at the moment: writes go on by themselves when one does"
