@@ -193,7 +193,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		case now.Before(settle) && !k.allRest():
 			due = moment.Soonest(due, settle)
 		default:
-			if err := k.settle(ctx, delivery); err != nil {
+			if err := k.writeMeasurements(ctx, delivery); err != nil {
 				return due, err
 			}
 			k.settled = true

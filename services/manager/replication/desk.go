@@ -129,7 +129,7 @@ func (d *Desk) step(ctx context.Context) {
 	running := make(map[string]bool)
 	for _, r := range d.view.Replications(view.Replication.Running) {
 		running[r.ID()] = true
-		if err := d.settle(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
+		if err := d.writeVerdict(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
 			d.log.Warn("a replication could not be looked after; trying again", "replication", r.ID(), "error", err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// settle writes what was decided of a replication, and what the sender said of its source.
-func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) error {
+// writeVerdict writes what was decided of a replication, and what the sender said of its source.
+func (d *Desk) writeVerdict(ctx context.Context, r view.Replication, now time.Time) error {
 	f := d.facts(r, now)
 	v := decide(f)
 	if v.ended && v.reason == "" && d.awaitsLastWord(r.ID(), f) {
