@@ -37,7 +37,7 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	if err != nil {
 		return err
 	}
-	name := callerOf(stream.Context()).ID.Name
+	name := callerOf(stream.Context()).Name
 	incarnation, err := registry.RegisterAgent(stream.Context(), name, first.GetRegistration())
 	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&agentv1.ControlResponse{State: agentv1.AgentState_AGENT_STATE_FENCED})

@@ -113,7 +113,7 @@ func (s *Server) replications() (*replication.Desk, error) {
 }
 
 // led has the registry carry out a request.
-func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, ledger.Caller, Q) (A, error)) (A, error) {
+func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, identity.ID, Q) (A, error)) (A, error) {
 	registry, err := s.registry()
 	if err != nil {
 		var none A

@@ -78,12 +78,7 @@ func (r *Registry) registered(name string) {
 }
 
 func putAgent(agent *agentv1.Agent, changed store.Revision) (ledger.Plan, error) {
-	encoded, err := proto.Marshal(agent)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode agent: %w", err)
-	}
-	key := view.AgentKey(agent.GetName())
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.PutMessage(view.AgentKey(agent.GetName()), agent, changed)
 }
 
 // ReportAgent notes that an agent lives. It returns FENCED if a newer incarnation has
@@ -118,8 +113,7 @@ func (r *Registry) ForgetAgent(ctx context.Context, name string, incarnation uin
 		if !known || agent.GetIncarnation() != incarnation {
 			return ledger.Plan{}, nil
 		}
-		key := view.AgentKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, agent.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.AgentKey(name), agent.Changed), nil
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -39,7 +38,7 @@ const (
 )
 
 // Join begins a session of a member.
-func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
+func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
 	if err := checkJoin(asked); err != nil {
 		return nil, err
 	}
@@ -176,15 +175,9 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 		State: groupv1.MemberState_MEMBER_STATE_ACTIVE, JoinTime: timestamppb.Now(),
 	}
 	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
-	encoded, err := proto.Marshal(response.Member)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode member: %w", err)
-	}
-	key := view.MemberKey(asked.GetGroup(), asked.GetName())
-	return ledger.Plan{
-		Conditions: []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
-		Changes:    []store.Op{store.Put(key, encoded)},
-	}, nil
+	plan, err := ledger.PutMessage(view.MemberKey(asked.GetGroup(), asked.GetName()), response.Member, current.Changed)
+	plan.Conditions = append(plan.Conditions, store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed))
+	return plan, err
 }
 
 // checkRoom refuses a join if the members and the joins on their way, this one
@@ -245,7 +238,7 @@ func (r *Registry) SessionParted(session Session) {
 }
 
 // Leave ends a session. A session that has ended already is left as it is.
-func (r *Registry) Leave(ctx context.Context, caller ledger.Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
+func (r *Registry) Leave(ctx context.Context, caller identity.ID, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err

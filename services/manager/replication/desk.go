@@ -16,6 +16,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -38,8 +39,8 @@ const (
 
 // Groups are the groups in which session agents deliver.
 type Groups interface {
-	CreateGroup(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
-	DeleteGroup(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+	CreateGroup(context.Context, identity.ID, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
+	DeleteGroup(context.Context, identity.ID, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
 }
 
 // Hearing says whether this manager hears others, and is told of replicators whether it does.
