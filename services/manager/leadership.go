@@ -15,6 +15,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
@@ -140,10 +141,8 @@ func (l *leadership) insist(ctx context.Context, what string, do func(context.Co
 		if err != nil && !errors.Is(err, ledger.ErrNotLeading) {
 			l.log.Warn("trying again", "what", what, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, retryPause) {
 			return nil
-		case <-time.After(retryPause):
 		}
 	}
 }

@@ -68,9 +68,9 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	}
 	gauge("groupcast_manager_certificate_issued_timestamp_seconds", "Since when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotBefore }))
 	gauge("groupcast_manager_certificate_expiry_timestamp_seconds", "Until when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotAfter }))
-	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
+	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.WriteRefusal() != nil) })
 	gauge("groupcast_manager_large_writes_refused", "1 while large writes are refused, as deliveries to hundreds of members: the store has 90 % of what it may, or its disk has little room beside what small ones need.",
-		func() float64 { return truth(state.RoomForLarge() != nil) })
+		func() float64 { return truth(state.LargeWriteRefusal() != nil) })
 }
 
 func standing(leading *leadership) delivery.Standing {

@@ -18,6 +18,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -37,7 +38,7 @@ const (
 )
 
 // Create begins a delivery to the members that are joined now.
-func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
+func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
 	if err := checkSpec(asked.GetSpec()); err != nil {
 		return nil, err
 	}

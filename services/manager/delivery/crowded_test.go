@@ -57,8 +57,8 @@ func (p *place) come(bytes int, names ...string) {
 	}
 }
 
-// settle has the delivery be looked at until nothing is due, and returns how often it was.
-func (p *place) settle() (looks int) {
+// lookAll has the delivery be looked at until nothing is due, and returns how often it was.
+func (p *place) lookAll() (looks int) {
 	p.t.Helper()
 	if err := p.desk.view.Sync(p.t.Context()); err != nil {
 		p.t.Fatal(err)
@@ -77,10 +77,10 @@ func (p *place) settle() (looks int) {
 	return looks
 }
 
-// look is settle, and then wants members in the tree, beside the one that was there.
+// look is lookAll, and then wants members in the tree, beside the one that was there.
 func (p *place) look(want ...string) (looks int) {
 	p.t.Helper()
-	looks = p.settle()
+	looks = p.lookAll()
 	var fed []string
 	for _, name := range p.tree.Names() {
 		if id := placement.ParseID(name); id.Role == identity.Member && id.Name != p.m && id.Name != "s" {
@@ -138,7 +138,7 @@ func TestCrowdedTreeHasRoomForAnotherAgent(t *testing.T) {
 		for i := range members {
 			p.come(bytes, fmt.Sprint(prefix, "-", i))
 		}
-		p.settle()
+		p.lookAll()
 	}
 	come(3_900_000, 1, "late")
 	come(8_000, 34, "later") // not all have room
@@ -150,7 +150,7 @@ func TestCrowdedTreeHasRoomForAnotherAgent(t *testing.T) {
 	p.desk.put(t, view.AgentKey(another), &agentv1.Agent{Name: another, State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"c:7410"}})
 	p.desk.AttachAgent(another)
 	p.desk.agents["b"].goodbye = true
-	p.settle()
+	p.lookAll()
 	if parent, _ := p.tree.Parent("member/" + p.m); parent != "agent/"+another {
 		t.Errorf("the member is fed by %q", parent)
 	}

@@ -164,8 +164,8 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 	d.log.Info("a delivery ended", "delivery", ended.GetId(), "group", ended.GetGroup(), "state", ended.GetState().String(), "reason", v.reason)
 }
 
-// settle writes the measurements of an ended delivery once more, and counts them.
-func (k *keeper) settle(ctx context.Context, delivery view.Delivery) error {
+// writeMeasurements writes the measurements of an ended delivery once more, and counts them.
+func (k *keeper) writeMeasurements(ctx context.Context, delivery view.Delivery) error {
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // all are measured
 	k.measureInto(record)

@@ -11,7 +11,10 @@ import (
 // when it could.
 func TestNobodyIsStuckWhileTheManagerIsCutOff(t *testing.T) {
 	u, begun := serve(t, new(groupv1.DeliverySpec)), time.Now()
-	stuck := func(at time.Time) int { return len(decide(u.facts(u.shown(), at)).failed) }
+	stuck := func(at time.Time) int {
+		u.observe(u.shown(), at)
+		return len(decide(u.facts(u.shown(), at)).failed)
+	}
 	stuck(begun) // since when somebody minds
 	long := begun.Add(2 * time.Minute)
 	u.desk.hearing = cutOff(long)

@@ -193,7 +193,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		case now.Before(settle) && !k.allRest():
 			due = moment.Soonest(due, settle)
 		default:
-			if err := k.settle(ctx, delivery); err != nil {
+			if err := k.writeMeasurements(ctx, delivery); err != nil {
 				return due, err
 			}
 			k.settled = true
@@ -222,6 +222,7 @@ const idleStep = time.Minute
 
 // conclude decides how the delivery stands, and writes who has failed and whether it has ended.
 func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+	k.observe(delivery, now)
 	v := decide(k.facts(delivery, now))
 	var err error
 	switch {
@@ -245,7 +246,44 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 	return again, time.Time{}, nil
 }
 
-// facts collects what the outcome is decided by.
+// observe notes what counts from when it is first seen: that the sender has gone, that all is sent, which members are not heard of, and
+// that somebody minds that nothing moves.
+func (k *keeper) observe(delivery view.Delivery, now time.Time) {
+	var seen facts
+	if !k.senderLives(delivery) {
+		k.senderGone = cmp.Or(k.senderGone, now)
+		seen.senderGone = k.senderGone
+	}
+	record := delivery.GetDelivery()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.progress
+	p.sealed, p.length = record.GetSealed(), record.GetLength()
+	p.noteSent(now)
+	for _, participant := range delivery.GetMembers() {
+		k.observeMember(delivery, participant.GetName(), now)
+	}
+	for _, name := range k.lateMembers(delivery) {
+		k.observeMember(delivery, name, now)
+	}
+	seen.trouble, seen.connected = p.trouble(now), p.connected(now)
+	k.unrest.look(seen.isQuiet(), now)
+}
+
+// observeMember notes since when a member is not heard of, which has neither left nor got a receipt.
+func (k *keeper) observeMember(delivery view.Delivery, name string, now time.Time) {
+	_, joined := k.desk.view.Member(k.group, name)
+	switch end := k.desk.view.SessionEnd(k.group, name); {
+	case joined:
+		delete(k.progress.unknown, name)
+	case k.finalState(delivery, name) != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED,
+		end == groupv1.MemberState_MEMBER_STATE_LEFT, end == groupv1.MemberState_MEMBER_STATE_EXPELLED:
+	case k.progress.unknown[name].IsZero():
+		k.progress.unknown[name] = now
+	}
+}
+
+// facts collects what the outcome is decided by, as it was last observed.
 func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	record := delivery.GetDelivery()
 	f := facts{now: now, stream: record.GetSpec().GetLengthUnknown(), sealed: record.GetSealed(), groupGone: k.groupGone(delivery)}
@@ -253,9 +291,6 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}
 	if !k.senderLives(delivery) {
-		if k.senderGone.IsZero() {
-			k.senderGone = now
-		}
 		f.senderGone = k.senderGone
 	}
 	f.busy = k.isBusy(now)
@@ -263,18 +298,16 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
-	p.sealed, p.length = record.GetSealed(), record.GetLength()
-	p.noteSent(now)
 	f.handedOver = p.handedOver() || isDatagrams(delivery)
 	f.agentMoved = moment.Latest(p.agentMoved, moment.Latest(k.desk.started, deaf).Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt, deaf), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
-	f.minded = k.unrest.look(f.isQuiet(), now)
+	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
-		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
+		f.members = append(f.members, k.member(delivery, participant.GetName()))
 	}
 	for _, name := range k.lateMembers(delivery) {
-		f.late = append(f.late, k.member(delivery, name, now))
+		f.late = append(f.late, k.member(delivery, name))
 	}
 	return f
 }
@@ -310,12 +343,11 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 }
 
 // member collects what is known of the delivery at one member.
-func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
+func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
 	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
 	m.hasAll, m.evicted = k.progress.hasAll(id), k.progress.evicted(id, k.tree)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
-		delete(k.progress.unknown, name)
 		return m
 	}
 	if m.final != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED {
@@ -327,9 +359,6 @@ func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memb
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
 		m.expelled = true
 	default:
-		if k.progress.unknown[name].IsZero() {
-			k.progress.unknown[name] = now
-		}
 		m.unknownSince = k.progress.unknown[name]
 	}
 	return m

@@ -32,7 +32,8 @@ const (
 const (
 	// sweepInterval is how often the silent are looked for.
 	sweepInterval = 250 * time.Millisecond
-	// lateSweep is after how long this manager has stood still that neither sweeps nor says that it is awake.
+	// lateSweep: a longer gap than this between two looks means that this manager itself stood still, and what it
+	// has not heard meanwhile is not counted against others.
 	lateSweep = 4 * sweepInterval
 	// missedAfter is after how much silence something is wrong: two heartbeats did not come.
 	missedAfter = 2*HeartbeatInterval + HeartbeatInterval/2
@@ -156,8 +157,8 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 	}
 }
 
-// stayAwake notes that this manager hears who speaks. Sweeps do not tell: while the store is slow they take long to
-// write, and what they take is silence all the same. Where most fall silent at once, it is this manager that hears nobody.
+// stayAwake tells the tables that this manager is running and would hear whoever speaks. The sweeps cannot do that: they block
+// while the store is slow, and heartbeats come in all the same. Where most fall silent at once, it is this manager that hears nobody.
 func (r *Registry) stayAwake(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

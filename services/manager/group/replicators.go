@@ -11,7 +11,7 @@ func (r *Registry) HearReplicator(name string) {
 	r.replicators.Heard(name, time.Now())
 }
 
-// ReplicatorParted is Parted of a replicator.
+// ReplicatorParted is SessionParted of a replicator.
 func (r *Registry) ReplicatorParted(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,6 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -146,12 +145,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
 			ProvesSending: asked.GetProvesSending(),
 		}
-		encoded, err := proto.Marshal(record)
-		if err != nil {
-			return ledger.Plan{}, fmt.Errorf("encode replicator: %w", err)
-		}
-		key := view.ReplicatorKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+		return ledger.PutMessage(view.ReplicatorKey(name), record, current.Changed)
 	})
 	return incarnation, err
 }
@@ -164,8 +158,7 @@ func (d *Desk) Goodbye(ctx context.Context, name string, incarnation uint64) err
 		if !found || known.GetIncarnation() != incarnation {
 			return ledger.Plan{}, nil
 		}
-		key := view.ReplicatorKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.ReplicatorKey(name), known.Changed), nil
 	})
 }
 

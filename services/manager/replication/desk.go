@@ -16,6 +16,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -38,8 +39,8 @@ const (
 
 // Groups are the groups in which session agents deliver.
 type Groups interface {
-	Create(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
-	Delete(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+	CreateGroup(context.Context, identity.ID, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
+	DeleteGroup(context.Context, identity.ID, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
 }
 
 // Hearing says whether this manager hears others, and is told of replicators whether it does.
@@ -129,7 +130,7 @@ func (d *Desk) step(ctx context.Context) {
 	running := make(map[string]bool)
 	for _, r := range d.view.Replications(view.Replication.Running) {
 		running[r.ID()] = true
-		if err := d.settle(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
+		if err := d.writeVerdict(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
 			d.log.Warn("a replication could not be looked after; trying again", "replication", r.ID(), "error", err)
 		}
 	}
