@@ -145,7 +145,8 @@ func TestUnrest(t *testing.T) {
 		if look.want < 0 {
 			want = time.Time{}
 		}
-		if got := u.look(look.quiet, after(look.at)); got != want {
+		u.look(look.quiet, after(look.at))
+		if got := u.minded(); got != want {
 			t.Errorf("after %vs it is minded since %v, want %v", look.at, got, want)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -40,14 +39,9 @@ func (r *Registry) RegisterGatherer(ctx context.Context, name string, asked *gat
 		case known && asked.GetIncarnation() != 0:
 			return ledger.Plan{}, fmt.Errorf("gatherer %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
 		}
-		encoded, err := proto.Marshal(&gatherv1.Gatherer{
+		return ledger.PutMessage(view.GathererKey(name), &gatherv1.Gatherer{
 			Name: name, Incarnation: incarnation, Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), RegisterTime: timestamppb.Now(),
-		})
-		if err != nil {
-			return ledger.Plan{}, fmt.Errorf("encode gatherer: %w", err)
-		}
-		key := view.GathererKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+		}, current.Changed)
 	})
 	if err == nil {
 		r.hear(name, nil)
@@ -84,8 +78,7 @@ func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation 
 		if !found || another {
 			return ledger.Plan{}, nil
 		}
-		key := view.GathererKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.GathererKey(name), known.Changed), nil
 	})
 	if err == nil && !another { // who has the name by now was heard
 		r.mu.Lock()
