@@ -114,11 +114,13 @@ func TestStuck(t *testing.T) {
 			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true,
 		}, "a:no_path b:no_path", "nothing came for 1m0s" + nobody},
 		{
-			"the sender reaches no agent", facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"},
+			"the sender reaches no agent",
+			facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"},
 			"a:no_path b:no_path", "nothing came for 1m0s: the sender could not reach agent agent-a at its data port",
 		},
 		{
-			"no room at an agent", facts{now: after(60), trouble: true, connected: true, full: "agent-a"},
+			"no room at an agent",
+			facts{now: after(60), trouble: true, connected: true, full: "agent-a"},
 			"a:no_room b:no_room", "nothing came for 1m0s: the disk of agent agent-a has no room for its cache",
 		},
 		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s", ""},
