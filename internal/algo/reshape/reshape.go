@@ -220,12 +220,19 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 		w.leave(move.Node, now.Add(rest))
 		w.leave(move.Parent, until)
 	case GivesSlowly, TakesSlowly:
+		delete(w.swaps, move.Node)
+		if move.Why == TakesSlowly {
+			w.innocent[move.Node] = true
+		}
 		w.leave(move.Node, now.Add(rest))
 	}
 }
 
 // Stays notes that an agent cannot be moved, or was for another reason.
-func (w *Watch) Stays(name string, now time.Time) { w.leave(name, now.Add(rest)) }
+func (w *Watch) Stays(name string, now time.Time) {
+	delete(w.swaps, name)
+	w.leave(name, now.Add(rest))
+}
 
 // leave leaves an agent alone for a while, and forgets how it did where it was.
 func (w *Watch) leave(name string, until time.Time) {

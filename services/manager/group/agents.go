@@ -42,17 +42,17 @@ func (r *Registry) RegisterAgent(ctx context.Context, name string, asked *agentv
 		return 0, err
 	}
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-		current, known := r.view.Agent(name)
+		current, _ := r.view.Agent(name)
 		var former uint64
-		incarnation = r.ledger.Next()
-		switch is := asked.GetIncarnation(); {
-		case is == 0 || !known:
-		case is == current.GetIncarnation() && current.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
+		is := asked.GetIncarnation()
+		goesOn, err := ledger.GoesOn(is, current.GetIncarnation())
+		switch incarnation = r.ledger.Next(); {
+		case goesOn && current.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
 			former = is
-		case is == current.GetIncarnation() || is == current.GetFormerIncarnation():
+		case goesOn, is != 0 && is == current.GetFormerIncarnation():
 			incarnation, former = current.GetIncarnation(), current.GetFormerIncarnation()
-		default:
-			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, is, ledger.ErrReplaced)
+		case err != nil:
+			return ledger.Plan{}, fmt.Errorf("agent %q, %w", name, err)
 		}
 		r.registered(name) // before it is written: who was found silent just now is left alone
 		return putAgent(&agentv1.Agent{

@@ -213,3 +213,12 @@ func (l *Ledger) earlier(ctx context.Context, as Request, response proto.Message
 // Next returns a number that is larger than every incarnation of anything so
 // far: a record that it replaces was written at an earlier revision.
 func (l *Ledger) Next() uint64 { return uint64(l.view.Revision()) + 1 }
+
+// GoesOn reports whether somebody who registers as an incarnation is still the newest of its name, and keeps that. Zero is a new one;
+// of a name that is not known, current is zero.
+func GoesOn(asked, current uint64) (bool, error) {
+	if asked == 0 || current == 0 || asked == current {
+		return asked != 0 && asked == current, nil
+	}
+	return false, fmt.Errorf("incarnation %d: %w", asked, ErrReplaced)
+}

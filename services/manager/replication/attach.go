@@ -62,15 +62,8 @@ func (d *Desk) Away() (all []*groupv1.Away) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, replicator := range d.view.AllReplicators() {
-		at, id := d.lastHeard(replicator.GetName()), identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
-		if time.Since(at) < Patience || d.view.IsPutOut(id, replicator.GetIncarnation()) {
-			continue
-		}
-		one := &groupv1.Away{Id: id.String()}
-		if at != d.started {
-			one.SeenTime = timestamppb.New(at)
-		}
-		all = append(all, one)
+		id := identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
+		all = d.view.AppendAway(all, id, replicator.GetIncarnation(), d.lastHeard(replicator.GetName()), d.started, Patience)
 	}
 	return all
 }
@@ -130,10 +123,10 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		return 0, err
 	}
 	err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-		current, known := d.view.Replicator(name)
-		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
-		if asked.GetIncarnation() != 0 && known && !goesOn {
-			return ledger.Plan{}, fmt.Errorf("replicator %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
+		current, _ := d.view.Replicator(name)
+		goesOn, err := ledger.GoesOn(asked.GetIncarnation(), current.GetIncarnation())
+		if err != nil {
+			return ledger.Plan{}, fmt.Errorf("replicator %q, %w", name, err)
 		}
 		if incarnation = current.GetIncarnation(); !goesOn {
 			incarnation = d.ledger.Next()
