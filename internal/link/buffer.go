@@ -36,7 +36,7 @@ func (c *Conn) awaitRoom() error {
 	return raw.Write(hasRoom)
 }
 
-// hasRoom tells whether a socket takes something. That it broke is told by who writes.
+// hasRoom reports whether a socket takes something. That it broke is told by who writes.
 func hasRoom(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
 	return n > 0 || err != nil

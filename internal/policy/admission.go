@@ -27,7 +27,7 @@ type Room struct {
 	Given []string      // clients that give up their places for it
 }
 
-// RoomFor says whether a client's minimum fits beside the places that others have. Who waits has those of clients that
+// RoomFor reports whether a client's minimum fits beside the places that others have. Who waits has those of clients that
 // bring nothing, no more of them than it takes: the lowest priority first, and of one priority the one that has
 // been silent for the longest.
 func (p Policy) RoomFor(share Share, others []Place) Room {

@@ -126,7 +126,7 @@ func (t *Tree) beside(member int) int {
 	return at
 }
 
-// linked tells whether one node would feed another over a link.
+// linked reports whether one node would feed another over a link.
 func linked(parent, child *place) bool { return !child.node.isBeside(parent.node) }
 
 // goBeside has a member be of the cluster of the agent beside it.

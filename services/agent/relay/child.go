@@ -179,7 +179,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	return supply
 }
 
-// beginsFor tells whether the delivery begins again at once for a child that the cache has nothing for. One that was
+// beginsFor reports whether the delivery begins again at once for a child that the cache has nothing for. One that was
 // detached before has its turn when the others are done. Where nothing has come since it began where others say that they
 // are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong. A stream
 // may never end, so that nobody waits for that; what has to come again is what its sender keeps, for this one.
