@@ -141,7 +141,7 @@ func PeerOf(state tls.ConnectionState, trustDomain string) (peer Peer, ok bool) 
 	if len(state.PeerCertificates) == 0 {
 		return Peer{}, false
 	}
-	id, err := of(state.PeerCertificates[0], trustDomain)
+	id, err := idOf(state.PeerCertificates[0], trustDomain)
 	return Peer{ID: id, Stamp: stampOf(state.PeerCertificates[0])}, err == nil
 }
 
@@ -185,7 +185,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain st
 	if err != nil {
 		return Peer{}, fmt.Errorf("check peer's certificate: %w", err)
 	}
-	id, err := of(leaf, trustDomain)
+	id, err := idOf(leaf, trustDomain)
 	return Peer{ID: id, Stamp: stampOf(leaf)}, err
 }
 
