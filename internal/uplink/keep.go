@@ -173,7 +173,7 @@ func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
 }
 
 // AgentFenced says that another process registered as the same agent.
-type AgentFenced struct{ State agentv1.AgentState }
+type AgentFenced struct{}
 
 func (e *AgentFenced) Error() string {
 	return "registration ended: another process registered as the same agent, with the same credentials"
@@ -217,7 +217,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
 					return errGivenUp // it was given up: register again
 				}
-				return &AgentFenced{answer.GetState()}
+				return &AgentFenced{}
 			},
 		})
 	})
