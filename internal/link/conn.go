@@ -99,7 +99,7 @@ const (
 // bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
 // it cannot be set costs nothing but time.
 func (c *Conn) smooth() {
-	if !c.capped && leastRTT(c.info()) >= longRTT {
+	if !c.capped && leastRTT(c.Info()) >= longRTT {
 		_ = c.setPacing(anyRate)
 	}
 }
@@ -117,10 +117,7 @@ func (c *Conn) Received() uint64 { return c.received.Load() }
 
 // Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
 // has ended.
-func (c *Conn) Info() *unix.TCPInfo { return c.info() }
-
-// info returns what the kernel knows of the connection, if it is the kernel's.
-func (c *Conn) info() (info *unix.TCPInfo) {
+func (c *Conn) Info() (info *unix.TCPInfo) {
 	_ = c.control(func(fd int) (err error) {
 		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err

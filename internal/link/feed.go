@@ -39,14 +39,8 @@ func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options
 	return f
 }
 
-// Feed feeds a child over one connection from an offset on until it says that it is done,
-// which is nil, or the link breaks, or ctx is done. It closes the link.
-func Feed(ctx context.Context, conn *Conn, from uint64, supply Supply) error {
-	return NewFeeding(ctx, from, supply, Options{}).Run(conn)
-}
-
 // Run feeds the child over a first stripe and those that join it, until the child says
-// that it is done, which is nil, or all of them broke, or the context is done.
+// that it is done, which is nil, or all of them broke, or the context is done. It closes them.
 func (f *Feeding) Run(conn *Conn) error {
 	var tuning sync.WaitGroup
 	tuning.Go(func() { f.tune(conn) })

@@ -38,14 +38,8 @@ func NewTaking(ctx context.Context, from uint64, store Store, options Options) *
 	return t
 }
 
-// Take takes what a parent sends over one connection, from an offset on, until the store is
-// done, which is nil, or the link breaks, or ctx is done. It closes the link.
-func Take(ctx context.Context, conn *Conn, from uint64, store Store) error {
-	return NewTaking(ctx, from, store, Options{}).Run(conn)
-}
-
 // Run takes what comes over a first stripe and those that join it, until the store is
-// done, which is nil, or all of them broke, or the context is done.
+// done, which is nil, or all of them broke, or the context is done. It closes them.
 func (t *Taking) Run(conn *Conn) error {
 	err := t.run(conn)
 	t.mu.Lock()

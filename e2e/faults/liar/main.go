@@ -1,6 +1,6 @@
 // The liar is a member with a true identity that does not keep to the protocol. It joins
 // a group, and lies to its parent in the next delivery, one link for each lie. For each
-// it reports whether the link was closed.
+// it says whether the link was closed.
 package main
 
 import (

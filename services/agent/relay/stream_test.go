@@ -185,7 +185,7 @@ func (w *world) wantNotKept(name, from string) {
 		defer cancel()
 		conn, _, err := link.Dial(ctx, &net.Dialer{}, w.agents[from].address, w.identity(id), identity.ID{Role: identity.Agent, Name: from}, w.hello(w.capability(id, identity.Receive)))
 		if err == nil {
-			err = link.Take(ctx, conn, 0, newMember(name))
+			err = link.NewTaking(ctx, 0, newMember(name), link.Options{}).Run(conn)
 		}
 		kept, is := link.NotKept(err)
 		if is && kept == 0 {
