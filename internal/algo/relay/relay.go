@@ -73,6 +73,7 @@ var ErrNotSent = errors.New("acknowledges what it was not sent")
 type Account struct {
 	rules     Rules
 	arrived   uint64
+	reached   uint64 // the most that has arrived, wherever it began
 	began     uint64 // where it began, the last time
 	discarded uint64
 	credit    uint64
@@ -96,6 +97,7 @@ type child struct {
 	mark     mark
 	brake    mark // since when it holds up others; zero if it does not
 	still    mark // since when it has taken nothing of what it lacks; zero is not known
+	stood    bool // it took nothing for longer than any path is, and was not heard of since
 }
 
 // mark is where the agent was at a time; a child that reaches it late is slow.
@@ -138,7 +140,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	served = from >= a.discarded
 	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
-	c.still = mark{}
+	c.heard()
 	if !c.came || !served {
 		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
 	}
@@ -211,13 +213,25 @@ func (a *Account) Acked(name string, upTo uint64) error {
 	case upTo > c.sent:
 		return fmt.Errorf("%s %w: %d of %d", name, ErrNotSent, upTo, c.sent)
 	}
-	c.acked = upTo
+	c.acked, c.stood = upTo, false
 	return nil
 }
+
+// Ready notes that a child may be sent more. If nothing is under way to it, it does not hang, though it has taken nothing
+// for long: its cache was full, say.
+func (a *Account) Ready(name string) {
+	if c := a.children[name]; c != nil && c.sent == c.acked {
+		c.heard()
+	}
+}
+
+// heard notes that a child was heard of.
+func (c *child) heard() { c.still, c.stood = mark{}, false }
 
 // Arrived notes that all before an offset is in the cache.
 func (a *Account) Arrived(upTo uint64) {
 	a.arrived = max(a.arrived, upTo)
+	a.reached = max(a.reached, a.arrived)
 	a.maxCached = max(a.maxCached, a.Cached())
 }
 
@@ -346,14 +360,16 @@ func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
 // Unpark has the children that wait go on, once all others have everything, or take nothing of what they lack: see Resume for streams.
 // It is asked now and then, and returns from where the delivery has to begin again for them if the cache no longer holds
-// what they need: the owner then calls Restart.
+// what they need: the owner then calls Restart. It does not begin again for a child that hangs.
 func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
 		switch {
 		case c.parked && c.acked < a.discarded:
-			from, needed = min(from, c.acked), true
-		case !c.parked && c.acked < a.arrived && (!c.attached || !a.ended || !a.stands(c, now)):
+			if !c.stood {
+				from, needed = min(from, c.acked), true
+			}
+		case !c.parked && c.acked < a.arrived && (!a.ended || !a.stands(c, now)):
 			return 0, false
 		}
 	}
@@ -361,7 +377,7 @@ func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 		return from, needed && a.ended
 	}
 	for _, c := range a.children {
-		if c.parked {
+		if c.parked && c.acked >= a.discarded {
 			c.parked = false
 			c.beginAgain()
 		}

@@ -34,7 +34,7 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		return nil
 	}
 	half := floor + (a.arrived-floor)/2
-	behind, ahead, beyond := a.spread(half)
+	behind, ahead, beyond := a.spread(half, now)
 	if !ahead && !beyond {
 		return nil
 	}
@@ -50,7 +50,8 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		if c.brake.at.IsZero() || getsOn {
 			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
 		}
-		if now.Sub(c.brake.at) >= brake {
+		if waited := now.Sub(c.brake.at); waited >= brake {
+			c.stood = c.stood || waited >= longBrake && c.acked == c.brake.acked
 			c.parked, c.brake = true, mark{}
 			parked = append(parked, name)
 		}
@@ -60,15 +61,16 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 
 // spread tells who is behind. A child is ahead if it lacks less than half of what the slowest lacks. One that is
 // beyond what has arrived waits for what comes after it, unless it has all; how much that is of a stream nobody may know.
-// One that the cache has nothing for cannot take anything.
-func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
+// One that the cache has nothing for cannot take anything. One that hangs, or whose link has ended, is held up by nobody.
+func (a *Account) spread(half uint64, now time.Time) (behind []string, ahead, beyond bool) {
 	for name, c := range a.children {
 		switch {
 		case c.parked, c.attached && c.acked < a.discarded:
 		case c.acked > half:
 			c.brake = mark{}
-			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
-			beyond = beyond || a.rules.Stream && a.length == 0 && c.attached
+			waits := c.attached && !a.stands(c, now)
+			ahead = ahead || waits && (c.acked <= a.arrived || c.acked < a.length)
+			beyond = beyond || waits && a.rules.Stream && a.length == 0
 		default:
 			behind = append(behind, name)
 		}
@@ -108,7 +110,7 @@ const paceTime = 5 * time.Second
 // beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
 // goes on is as when it came.
 func (c *child) beginAgain() {
-	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64
+	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64 // whether it stood, only it can change
 }
 
 func (a *Account) tooSlow(c *child, now time.Time) bool {

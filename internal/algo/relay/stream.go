@@ -39,7 +39,7 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 		return from, true
 	}
 	for _, c := range a.children {
-		if c.parked && c.attached {
+		if c.parked && c.attached && c.acked >= a.discarded {
 			c.parked = false
 			c.beginAgain()
 		}
@@ -47,29 +47,47 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	return from, false
 }
 
-// waiters returns the least that those have that are here and wait, and the most that is under way to another that is here and
-// takes what there is. Who is not here says where it is when it comes.
+// waiters returns the least that those children have that are here, wait, and do not hang; and the most that is under way to
+// another that is here and takes what there is. A child that is not here says where it is when it comes.
 func (a *Account) waiters(now time.Time) (from, under uint64) {
 	from = math.MaxUint64
 	for _, c := range a.children {
 		switch {
 		case !c.attached:
+		case c.parked && c.stood:
 		case c.parked:
 			from = min(from, c.acked)
 		case !a.stands(c, now):
-			under = max(under, a.lag(c))
+			under = max(under, a.under(c))
 		}
 	}
 	return from, under
 }
 
+// under is how much is under way to a child. One that is beyond what has arrived since it began again waits for what comes after
+// that: there is no lull before it does. Where nothing has been here from where it says that it is, that may be wrong, and is no
+// reason to wait but while much comes.
+func (a *Account) under(c *child) uint64 {
+	switch {
+	case c.acked <= a.arrived:
+		return a.lag(c)
+	case c.acked <= a.reached:
+		return math.MaxUint64
+	}
+	return 1
+}
+
 // stands reports whether a child has taken nothing of what it lacks for longer than any path is: as one whose reader pauses, which may
 // be for ever. It has its place until it holds up others, which those that wait need not wait for.
 func (a *Account) stands(c *child, now time.Time) bool {
+	if c.stood || !c.attached {
+		return c.stood
+	}
 	if c.still.at.IsZero() || c.acked != c.still.acked || a.lag(c) == 0 {
 		c.still = mark{a.arrived, c.acked, now}
 	}
-	return now.Sub(c.still.at) >= longBrake
+	c.stood = now.Sub(c.still.at) >= longBrake
+	return c.stood
 }
 
 // Forgo notes that what comes before an offset can be had nowhere any more, so that nobody waits for it. It returns from where

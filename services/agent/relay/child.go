@@ -273,6 +273,9 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 	case s.isGone(offset):
 		return link.Portion{}, s.notKept()
 	}
+	if most > 0 {
+		s.account.Ready(s.name)
+	}
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
 	arrived := s.account.Offset()
 	switch {
