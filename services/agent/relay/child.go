@@ -205,11 +205,7 @@ func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
-		_, asked := d.asks()
-		d.account.Detach(s.name)
-		if _, asks := d.asks(); asked && !asks {
-			d.inlet.end() // it asks for nobody any more
-		}
+		d.part(func() { d.account.Detach(s.name) })
 		d.quiet.Broadcast()
 	})
 }

@@ -223,7 +223,7 @@ func (d *delivery) expectChildren() {
 			names = append(names, neighbour.GetName())
 		}
 	}
-	d.account.Expect(names)
+	d.part(func() { d.account.Expect(names) })
 	for name, c := range d.children {
 		if c.link != nil && !slices.Contains(names, name) {
 			c.dismissed = true

@@ -100,7 +100,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
-	if d.forgo(err) {
+	if d.forgo(err, from) {
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {
@@ -197,7 +197,7 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact 
 	if !hello.Join {
 		d.update(func() { d.asking = false })
 	}
-	return nil, 0, failed
+	return nil, hello.From, failed
 }
 
 // takeOffer takes what the sender offers.
@@ -232,7 +232,7 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	if err == nil {
 		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
 	}
-	if d.forgo(err) {
+	if d.forgo(err, from) {
 		return
 	}
 	if err != nil && ctx.Err() == nil {

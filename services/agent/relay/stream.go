@@ -54,6 +54,15 @@ func (d *delivery) asks() (from uint64, some bool) {
 	return d.account.Lacks()
 }
 
+// part has children go, and ends the link to the parent if it asks for nobody any more then.
+func (d *delivery) part(leave func()) {
+	_, asked := d.asks()
+	leave()
+	if _, asks := d.asks(); asked && !asks {
+		d.inlet.end()
+	}
+}
+
 // from is where the next link to who feeds this agent begins.
 func (d *delivery) from() uint64 {
 	if from, asks := d.asks(); asks {
@@ -89,8 +98,9 @@ func (d *delivery) beginAnswered(from uint64) {
 }
 
 // forgo takes it from who feeds this agent that what was asked for is not kept any more, if the link ended for that. Where it was asked
-// for those alone that the cache has nothing for, they get no more; otherwise it begins again from where there is something.
-func (d *delivery) forgo(err error) (forgone bool) {
+// for those alone that the cache has nothing for, they get no more; otherwise it begins again from where there is something. A link
+// that began before what is here asked: if nobody does any more, its answer changes nothing.
+func (d *delivery) forgo(err error, begun uint64) (forgone bool) {
 	if errors.Is(err, errAnswered) {
 		return true
 	}
@@ -103,7 +113,7 @@ func (d *delivery) forgo(err error) (forgone bool) {
 	d.update(func() {
 		asked, asks := d.asks()
 		switch {
-		case asks && isFormer:
+		case asks && isFormer && asked == begun:
 			kept = d.account.Discarded()
 			fallthrough
 		case asks && kept > asked:
@@ -114,6 +124,8 @@ func (d *delivery) forgo(err error) (forgone bool) {
 			d.kept = max(d.kept, kept)
 			from := d.account.Forgo(d.kept)
 			d.begin, forgone = &from, true
+		case begun < d.account.Offset():
+			forgone = !asks || asked != begun
 		}
 	})
 	return forgone
