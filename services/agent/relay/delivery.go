@@ -51,7 +51,7 @@ type delivery struct {
 	children   map[string]*child
 	changed    chan struct{}
 	due        chan struct{} // holds a token when watch has something to do
-	quiet      *sync.Cond    // a child's reading ended
+	quiet      *sync.Cond    // a portion was read, or the link to a child ended
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // children have asked: until then nothing is taken
 	early      bool          // the parent may be dialled before they have
@@ -154,7 +154,9 @@ func (d *delivery) watch() {
 		begin := d.begin
 		d.mu.Unlock()
 		if begin != nil {
-			d.restart()
+			if !d.restart() {
+				return
+			}
 			continue
 		}
 		var pressure, freed <-chan struct{}

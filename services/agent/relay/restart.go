@@ -1,18 +1,20 @@
 package relay
 
-// restart has the parent send again, from where some child needs it: the cache no longer has what it
-// needs, or nobody needs what is before it. Who is being sent something comes back with
-// where it is.
-func (d *delivery) restart() {
+// restart has the parent send again, from where some child needs it: the cache no longer has what that child
+// needs, or nobody needs what is before it. A child that is being sent something comes back and says where
+// it is. It reports whether that was done: not, if the delivery is dropped before.
+func (d *delivery) restart() (done bool) {
 	release, err := d.inlet.seize(d.ctx)
 	if err != nil {
-		return
+		return false
 	}
 	defer release()
 	d.mu.Lock()
 	for d.reading() {
 		for _, c := range d.children {
-			c.close()
+			if len(c.reads) > 0 {
+				c.close()
+			}
 		}
 		d.quiet.Wait()
 	}
@@ -28,6 +30,7 @@ func (d *delivery) restart() {
 	d.end, d.begin = nil, nil
 	d.mu.Unlock()
 	d.update(func() {})
+	return true
 }
 
 // Why a delivery begins again.
