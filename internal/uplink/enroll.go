@@ -18,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // Tickets are files that a service can be let in by. Without any, somebody else puts its
@@ -110,10 +111,8 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 			return err
 		}
 		log.Warn("not let in yet; trying again", "error", err)
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, enterPause) {
 			return ctx.Err()
-		case <-time.After(enterPause):
 		}
 	}
 }

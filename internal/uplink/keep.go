@@ -315,8 +315,8 @@ func (u *Uplink) sayAlone(ctx context.Context, what string) {
 	u.log.Warn("not connected to a manager; trying again", "what", what, "error", why)
 }
 
-// brokenBy says why a stream has broken that nobody here has closed: what says that a client was closed is then of a manager
-// that asked another in vain.
+// brokenBy says why a stream broke that nobody here closed. If the text says that the client connection is closing, it is the
+// answering manager's own connection to the leader.
 func brokenBy(err error) string {
 	if text := Words(err); text != closedWords {
 		return text
