@@ -73,7 +73,7 @@ func TestSeedsOfManagers(t *testing.T) {
 				continue
 			}
 			s := draw(seed)
-			s.drawManagers(rand.New(rand.NewPCG(seed, 4)))
+			s.drawManagers(source(seed, drawsManagers))
 			run(t, s, runs)
 		}
 	})
