@@ -148,9 +148,9 @@ func (c *Cache) Segment() uint64 {
 	return segment
 }
 
-// Room returns how much room the entry can have of what it wants. It has taken it
-// then: the entry gives back with Reserve what it does not promise.
-func (e *Entry) Room(want uint64) uint64 {
+// Claim takes room for the entry, up to what it wants or as much as there is, and returns how much it has then. The entry
+// gives back with ShrinkTo what it does not promise. If there is less than it wants, others hear of it: see Pressure.
+func (e *Entry) Claim(want uint64) (has uint64) {
 	c := e.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (e *Entry) Share() uint64 {
 	return c.limit / uint64(max(c.active, 1))
 }
 
-// Rest says that the entry grows no more: the others share what it does not hold.
+// Rest says that the entry will not grow any more: the others share what it does not hold.
 func (e *Entry) Rest() {
 	e.cache.mu.Lock()
 	defer e.cache.mu.Unlock()
@@ -186,8 +186,8 @@ func (e *Entry) Rest() {
 	}
 }
 
-// Reserve says how much room the entry really needs, at most what it has.
-func (e *Entry) Reserve(bytes uint64) {
+// ShrinkTo gives back all room but what the entry really needs, which is at most what it has.
+func (e *Entry) ShrinkTo(bytes uint64) {
 	c := e.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,7 +205,7 @@ func (e *Entry) Reserve(bytes uint64) {
 
 // Close gives back all room.
 func (e *Entry) Close() error {
-	e.Reserve(0)
+	e.ShrinkTo(0)
 	e.Rest()
 	return e.Spool.Close()
 }

@@ -129,15 +129,6 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) *link.Bye {
 	return nil
 }
 
-// isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
-// sender brings nothing, and the cache does not hold it.
-func (d *delivery) isPast(from uint64) bool {
-	if d.ended.IsZero() || d.intake != nil || len(d.assignment.GetParent().GetAddresses()) > 0 {
-		return false
-	}
-	return d.end == nil || from < d.account.Discarded()
-}
-
 // attach makes a link the child's, in place of an earlier one.
 func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	from := asked.From
@@ -179,15 +170,6 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	return supply
 }
 
-// beginsFor reports whether the delivery begins again at once for a child that the cache has nothing for. One that was
-// detached before has its turn when the others are done. Where nothing has come since it began where others say that they
-// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong. A stream
-// may never end, so that nobody waits for that; what has to come again is what its sender keeps, for this one.
-func (d *delivery) beginsFor(name string) bool {
-	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
-	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
-}
-
 // chosen notes how many stripes a child's link is to have.
 func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 	d.mu.Lock()
@@ -215,21 +197,6 @@ var congestions = map[groupv1.Congestion]string{
 	groupv1.Congestion_CONGESTION_CUBIC: "cubic",
 	groupv1.Congestion_CONGESTION_BBR:   "bbr",
 	groupv1.Congestion_CONGESTION_RENO:  "reno",
-}
-
-// letGo ends the links of those who are not fed any more, and have not taken what is under way to them for a
-// checkInterval: what is being read cannot be given back, so that the others would wait for them. One whose disk hangs, or
-// that hands on what it gets to somebody who pauses, answers all the time, and its link would stay. It comes again when it
-// reads again, if it is to be fed.
-func (d *delivery) letGo() {
-	for name, c := range d.children {
-		hangs := len(c.reads) > 0 && !d.account.Serves(name)
-		if hangs && c.hangs {
-			d.log.Info("a child that is not fed any more does not read, and its link is ended", "child", name, "offset", d.account.Offset())
-			c.close()
-		}
-		c.hangs = hangs
-	}
 }
 
 // tune chooses the congestion control that the delivery wants.
@@ -314,6 +281,41 @@ func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 		}
 	})
 	return err
+}
+
+// All functions below are called with d.mu held.
+
+// isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
+// sender brings nothing, and the cache does not hold it.
+func (d *delivery) isPast(from uint64) bool {
+	if d.ended.IsZero() || d.intake != nil || len(d.assignment.GetParent().GetAddresses()) > 0 {
+		return false
+	}
+	return d.end == nil || from < d.account.Discarded()
+}
+
+// beginsFor reports whether the delivery begins again at once for a child that the cache has nothing for. One that was
+// detached before has its turn when the others are done. Where nothing has come since it began where others say that they
+// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong. A stream
+// may never end, so that nobody waits for that; what has to come again is what its sender keeps, for this one.
+func (d *delivery) beginsFor(name string) bool {
+	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
+	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
+}
+
+// letGo ends the links of those who are not fed any more, and have not taken what is under way to them for a
+// checkInterval: what is being read cannot be given back, so that the others would wait for them. One whose disk hangs, or
+// that hands on what it gets to somebody who pauses, answers all the time, and its link would stay. It comes again when it
+// reads again, if it is to be fed.
+func (d *delivery) letGo() {
+	for name, c := range d.children {
+		hangs := len(c.reads) > 0 && !d.account.Serves(name)
+		if hangs && c.hangs {
+			d.log.Info("a child that is not fed any more does not read, and its link is ended", "child", name, "offset", d.account.Offset())
+			c.close()
+		}
+		c.hangs = hangs
+	}
 }
 
 // giveUpLiar has nobody wait for a child that lied, and has the managers told that it is given up. In plaintext it may

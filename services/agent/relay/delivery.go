@@ -151,9 +151,9 @@ func (d *delivery) watch() {
 	defer ticker.Stop()
 	for {
 		d.mu.Lock()
-		begin := d.begin
+		begins, isStarved := d.begin != nil, d.isStarved()
 		d.mu.Unlock()
-		if begin != nil {
+		if begins {
 			if !d.restart() {
 				return
 			}
@@ -163,7 +163,7 @@ func (d *delivery) watch() {
 		if d.endedAt().IsZero() { // else the hub has it give way when its turn comes
 			pressure = d.hub.Cache.Pressure()
 		}
-		if d.starved() {
+		if isStarved {
 			freed = d.hub.Cache.Freed()
 		}
 		select {
@@ -202,88 +202,12 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 	})
 }
 
-// forgive lets a child that was given up, and that the tree no longer has here, come again if the
-// tree sends it again.
-func (d *delivery) forgive() {
-	for name, c := range d.children {
-		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
-			c.givenUp = faultless
-		}
-	}
-}
-
-// expectChildren has the account count the children of the tree, but for those that
-// were given up.
-func (d *delivery) expectChildren() {
-	var names []string
-	children := d.assignment.GetChildren()
-	if d.isOver() {
-		children = nil // nobody is fed any more
-	}
-	for _, neighbour := range children {
-		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
-			names = append(names, neighbour.GetName())
-		}
-	}
-	d.part(func() { d.account.Expect(names) })
-	for name, c := range d.children {
-		if c.link != nil && !slices.Contains(names, name) {
-			c.dismissed = true
-		}
-	}
-}
-
 // update changes the state, settles what follows from it, and tells everyone.
 func (d *delivery) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change()
 	d.follow()
-}
-
-// follow settles what follows from a change, and tells everyone.
-func (d *delivery) follow() {
-	d.settle()
-	d.announce()
-	d.rest()
-}
-
-// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
-func (d *delivery) rest() {
-	resting := d.isResting()
-	if resting && !d.rested {
-		d.hub.Report()
-	}
-	d.rested = resting
-}
-
-// announce tells everyone that the state is another.
-func (d *delivery) announce() {
-	close(d.changed)
-	d.changed, d.told = make(chan struct{}), false
-	if d.begin == nil && !d.isStarved() {
-		return
-	}
-	select {
-	case d.due <- struct{}{}:
-	default: // it knows
-	}
-}
-
-// outlook is what others see of the acknowledgements of children.
-type outlook struct {
-	ack, credit uint64
-	waiting     int
-	begins      bool
-	lacked      uint64 // what somebody lacks, where the disk has no room
-}
-
-func (d *delivery) outlook() outlook {
-	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
-	if d.short.waiting > 0 {
-		look.lacked = d.account.Cached()
-	}
-	return look
 }
 
 // acknowledge changes what children have acknowledged, and tells everyone if that makes
@@ -293,36 +217,10 @@ func (d *delivery) acknowledge(change func()) {
 	defer d.mu.Unlock()
 	before := d.outlook()
 	change()
-	d.settle()
+	d.promiseRoom()
 	if d.outlook() != before {
 		d.announce()
 	}
-}
-
-// length returns how long the object is, or the most that there can be.
-func (d *delivery) length() uint64 {
-	switch {
-	case d.end != nil:
-		return d.end.Length
-	case d.assignment.GetSealed():
-		return d.assignment.GetLength()
-	case d.assignment.GetSpec().GetLengthUnknown():
-		return wire.MaxOffset
-	}
-	return d.assignment.GetSpec().GetLength()
-}
-
-// isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
-func (d *delivery) isResting() bool {
-	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
-		return false
-	}
-	for _, c := range d.children {
-		if c.link != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // check does what is due every checkInterval.
@@ -343,29 +241,6 @@ func (d *delivery) check() {
 		d.letGo()
 		d.resume()
 	})
-}
-
-// insist has the parent be asked, if it was not: whoever has not come by now is not waited for. What of a stream is before
-// those that have may not be kept any more.
-func (d *delivery) insist() {
-	if d.wanted || !d.account.Attached() {
-		return
-	}
-	d.wanted = true
-	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
-		d.begin = &from
-	}
-}
-
-// evictSlow gives up the children that are too slow by the rule.
-func (d *delivery) evictSlow() {
-	for _, name := range d.account.Slow(time.Now()) {
-		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-		d.children[name].givenUp = tooSlow
-		d.hub.Metrics.evicted.Inc()
-		d.expectChildren()
-		d.hub.Report()
-	}
 }
 
 // drop ends the delivery here.
@@ -447,6 +322,141 @@ func (d *delivery) report(room *int) *groupv1.DeliveryReport {
 	return report
 }
 
+// since returns how long ago something was; nil if it never was.
+func since(at time.Time) *durationpb.Duration {
+	if at.IsZero() {
+		return nil
+	}
+	return durationpb.New(time.Since(at))
+}
+
+// All functions below are called with d.mu held.
+
+// forgive lets a child that was given up, and that the tree no longer has here, come again if the
+// tree sends it again.
+func (d *delivery) forgive() {
+	for name, c := range d.children {
+		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
+			c.givenUp = faultless
+		}
+	}
+}
+
+// expectChildren has the account count the children of the tree, but for those that
+// were given up.
+func (d *delivery) expectChildren() {
+	var names []string
+	children := d.assignment.GetChildren()
+	if d.isOver() {
+		children = nil // nobody is fed any more
+	}
+	for _, neighbour := range children {
+		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
+			names = append(names, neighbour.GetName())
+		}
+	}
+	d.part(func() { d.account.Expect(names) })
+	for name, c := range d.children {
+		if c.link != nil && !slices.Contains(names, name) {
+			c.dismissed = true
+		}
+	}
+}
+
+// follow settles what follows from a change, and tells everyone.
+func (d *delivery) follow() {
+	d.promiseRoom()
+	d.announce()
+	d.rest()
+}
+
+// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
+func (d *delivery) rest() {
+	resting := d.isResting()
+	if resting && !d.rested {
+		d.hub.Report()
+	}
+	d.rested = resting
+}
+
+// announce tells everyone that the state is another.
+func (d *delivery) announce() {
+	close(d.changed)
+	d.changed, d.told = make(chan struct{}), false
+	if d.begin == nil && !d.isStarved() {
+		return
+	}
+	select {
+	case d.due <- struct{}{}:
+	default: // it knows
+	}
+}
+
+// outlook is what others see of the acknowledgements of children.
+type outlook struct {
+	ack, credit uint64
+	waiting     int
+	begins      bool
+	lacked      uint64 // what somebody lacks, where the disk has no room
+}
+
+func (d *delivery) outlook() outlook {
+	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
+	if d.short.waiting > 0 {
+		look.lacked = d.account.Cached()
+	}
+	return look
+}
+
+// length returns how long the object is, or the most that there can be.
+func (d *delivery) length() uint64 {
+	switch {
+	case d.end != nil:
+		return d.end.Length
+	case d.assignment.GetSealed():
+		return d.assignment.GetLength()
+	case d.assignment.GetSpec().GetLengthUnknown():
+		return wire.MaxOffset
+	}
+	return d.assignment.GetSpec().GetLength()
+}
+
+// isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
+func (d *delivery) isResting() bool {
+	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
+		return false
+	}
+	for _, c := range d.children {
+		if c.link != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// insist has the parent be asked, if it was not: whoever has not come by now is not waited for. What of a stream is before
+// those that have may not be kept any more.
+func (d *delivery) insist() {
+	if d.wanted || !d.account.Attached() {
+		return
+	}
+	d.wanted = true
+	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
+		d.begin = &from
+	}
+}
+
+// evictSlow gives up the children that are too slow by the rule.
+func (d *delivery) evictSlow() {
+	for _, name := range d.account.Slow(time.Now()) {
+		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
+		d.children[name].givenUp = tooSlow
+		d.hub.Metrics.evicted.Inc()
+		d.expectChildren()
+		d.hub.Report()
+	}
+}
+
 func (d *delivery) standing() *groupv1.DeliveryReport {
 	report := &groupv1.DeliveryReport{
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
@@ -461,12 +471,4 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 		})
 	}
 	return report
-}
-
-// since returns how long ago something was; nil if it never was.
-func since(at time.Time) *durationpb.Duration {
-	if at.IsZero() {
-		return nil
-	}
-	return durationpb.New(time.Since(at))
 }

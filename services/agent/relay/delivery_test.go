@@ -40,7 +40,7 @@ func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 	defer d.stop()
 	kept := limit * 3 / 4
 	fill := func() {
-		d.account.Reserve(d.entry.Room(kept), math.MaxInt64)
+		d.account.Reserve(d.entry.Claim(kept), math.MaxInt64)
 		d.account.Arrived(d.account.Credit())
 	}
 	fill()
@@ -77,7 +77,7 @@ func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
 		return d
 	}
 	kept, lacks := begin("0a"), begin("0b")
-	kept.account.Reserve(kept.entry.Room(1<<18), 1<<18)
+	kept.account.Reserve(kept.entry.Claim(1<<18), 1<<18)
 	kept.account.Arrived(1 << 18)
 	kept.ended = time.Now()
 	for _, broken := range []bool{false, true} {
@@ -110,7 +110,7 @@ func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 			}
 			const half, all = 256 << 10, 512 << 10
 			d.wanted = true
-			d.account.Reserve(d.entry.Room(all), all)
+			d.account.Reserve(d.entry.Claim(all), all)
 			d.account.Arrived(all)
 			d.account.Sent("r1", half)
 			if err := d.account.Acked("r1", half); err != nil {
@@ -140,7 +140,7 @@ func TestNothingIsKeptBehindWhatHasArrived(t *testing.T) {
 	}
 	defer d.stop()
 	d.wanted = true
-	d.account.Reserve(d.entry.Room(promised), promised)
+	d.account.Reserve(d.entry.Claim(promised), promised)
 	for _, offset := range []uint64{arrived - 1, ahead} {
 		file, at, _, err := d.entry.Section(offset)
 		if err != nil {

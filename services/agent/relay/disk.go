@@ -145,6 +145,8 @@ func (d *delivery) unfit() *refusal {
 	return why
 }
 
+// All functions below are called with d.mu held.
+
 func (d *delivery) lacking() *refusal {
 	switch {
 	case d.trouble == "":

@@ -106,23 +106,6 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 	f.rest()
 }
 
-// isChild reports whether the tree has somebody as a child here.
-func (f *flow) isChild(name string) bool {
-	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
-}
-
-// isResting reports whether nothing happens in a delivery that has ended.
-func (f *flow) isResting() bool { return f.assignment.GetEnded() && f.linkCount() == 0 }
-
-// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
-func (f *flow) rest() {
-	resting := f.isResting()
-	if resting && !f.rested {
-		f.hub.Report()
-	}
-	f.rested = resting
-}
-
 func (f *flow) expects(id identity.ID, offer bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,39 +143,6 @@ func (f *flow) arrived(in *datagram.In, whole []byte, from netip.AddrPort, now t
 	}
 }
 
-func (f *flow) fresh(h wiredatagram.Header, payload []byte) bool {
-	if !f.seen.Note(h.Sequence) {
-		return false
-	}
-	f.bytes += uint64(len(payload))
-	return true
-}
-
-func (f *flow) passFound(found []datagram.Found, now time.Time) {
-	for _, one := range found {
-		if one.Kind == wiredatagram.Data {
-			if !f.fresh(one.Header, one.Payload) {
-				continue
-			}
-			f.hub.Metrics.datagramsRecovered.Inc()
-		}
-		f.pass(one.Header, one.Payload, now)
-	}
-}
-
-// pass duplicates a datagram to all children.
-func (f *flow) pass(h wiredatagram.Header, payload []byte, now time.Time) {
-	batch := f.hub.port.batch
-	for _, child := range f.children {
-		if batch.IsFull() {
-			batch.Flush()
-		}
-		if child.out != nil {
-			child.out.Add(batch, h, payload, now)
-		}
-	}
-}
-
 // report returns how the flow stands.
 func (f *flow) report() *groupv1.DeliveryReport {
 	f.mu.Lock()
@@ -215,16 +165,6 @@ func (f *flow) links() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.linkCount()
-}
-
-func (f *flow) linkCount() int {
-	links := f.inlet.links()
-	for _, child := range f.children {
-		if child.out != nil {
-			links++
-		}
-	}
-	return links
 }
 
 // attach makes a link the child's, in place of an earlier one. It ends one of a child that the tree lost while the link was opened.
@@ -264,4 +204,66 @@ func (f *flow) take(waiting context.Context) (ctx context.Context, release func(
 		defer f.mu.Unlock()
 		f.rest()
 	}, nil
+}
+
+// All functions below are called with f.mu held.
+
+// isChild reports whether the tree has somebody as a child here.
+func (f *flow) isChild(name string) bool {
+	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
+}
+
+// isResting reports whether nothing happens in a delivery that has ended.
+func (f *flow) isResting() bool { return f.assignment.GetEnded() && f.linkCount() == 0 }
+
+// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
+func (f *flow) rest() {
+	resting := f.isResting()
+	if resting && !f.rested {
+		f.hub.Report()
+	}
+	f.rested = resting
+}
+
+func (f *flow) fresh(h wiredatagram.Header, payload []byte) bool {
+	if !f.seen.Note(h.Sequence) {
+		return false
+	}
+	f.bytes += uint64(len(payload))
+	return true
+}
+
+func (f *flow) passFound(found []datagram.Found, now time.Time) {
+	for _, one := range found {
+		if one.Kind == wiredatagram.Data {
+			if !f.fresh(one.Header, one.Payload) {
+				continue
+			}
+			f.hub.Metrics.datagramsRecovered.Inc()
+		}
+		f.pass(one.Header, one.Payload, now)
+	}
+}
+
+// pass duplicates a datagram to all children.
+func (f *flow) pass(h wiredatagram.Header, payload []byte, now time.Time) {
+	batch := f.hub.port.batch
+	for _, child := range f.children {
+		if batch.IsFull() {
+			batch.Flush()
+		}
+		if child.out != nil {
+			child.out.Add(batch, h, payload, now)
+		}
+	}
+}
+
+func (f *flow) linkCount() int {
+	links := f.inlet.links()
+	for _, child := range f.children {
+		if child.out != nil {
+			links++
+		}
+	}
+	return links
 }

@@ -245,7 +245,7 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 	h.boundKept()
 }
 
-// assign begins a delivery, or gives it its new place.
+// assign begins a delivery, or gives it its new place. It is called with h.mu held.
 func (h *Hub) assign(assignment *groupv1.Assignment) error {
 	if d := h.deliveries[assignment.GetDelivery()]; d != nil {
 		d.assign(assignment)

@@ -66,9 +66,6 @@ func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
 	return parent, d.changed
 }
 
-// isOver reports whether the delivery ended before it was done: nobody needs the rest.
-func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignment.GetReason() != "" }
-
 // askParent dials a parent and takes what it sends until that ends.
 func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	if why := d.unfit(); why != nil {
@@ -321,6 +318,11 @@ func (s *store) Answer() link.Answer {
 	}
 	return s.answer()
 }
+
+// All functions below are called with d.mu held.
+
+// isOver reports whether the delivery ended before it was done: nobody needs the rest.
+func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignment.GetReason() != "" }
 
 // answer returns what the parent is to know.
 func (d *delivery) answer() link.Answer {

@@ -26,12 +26,14 @@ func (d *delivery) restart() (done bool) {
 		d.log.Error("the cache could not be emptied", "error", err)
 	}
 	d.account.Restart(from)
-	d.entry.Reserve(0)
+	d.entry.ShrinkTo(0)
 	d.end, d.begin = nil, nil
 	d.mu.Unlock()
 	d.update(func() {})
 	return true
 }
+
+// All functions below are called with d.mu held.
 
 // Why a delivery begins again.
 const (

@@ -13,8 +13,37 @@ const (
 	aheadTime = 2 * time.Second
 )
 
-// settle has as much room promised to the parent as should be, and begins again for those who waited.
-func (d *delivery) settle() {
+// relieve gives back what is beyond the share while others lack room.
+func (d *delivery) relieve() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
+		d.discard(reserved - share)
+		d.follow()
+	}
+}
+
+// releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
+// not, nothing is promised: a delivery that lacks room itself would ask for it, be asked to give some, and so on.
+func (d *delivery) releaseKept() (gaveBack bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.released {
+		return false // who asks took it for one that there is a moment ago
+	}
+	before := d.account.Held()
+	if d.discardAll(); d.account.Held() == before {
+		return false
+	}
+	d.promiseRoom()
+	d.announce()
+	return true
+}
+
+// All functions below are called with d.mu held.
+
+// promiseRoom promises the parent as much room as it should have, and begins again for children that wait when their turn has come.
+func (d *delivery) promiseRoom() {
 	if d.released || !d.wanted || d.begin != nil {
 		return // its room is given back, nobody has asked yet, or all this begins again
 	}
@@ -28,7 +57,7 @@ func (d *delivery) settle() {
 	} else {
 		d.withdraw() // it may be for ever that nobody sends
 	}
-	d.entry.Reserve(d.account.Reserved())
+	d.entry.ShrinkTo(d.account.Reserved())
 	if from, needed := d.account.Unpark(time.Now()); needed {
 		d.begin = &from
 	}
@@ -40,12 +69,12 @@ func (d *delivery) promise(length uint64) {
 		d.discard(math.MaxUint64)
 	}
 	want := d.want(length)
-	room := d.room(want)
+	room := d.claim(want)
 	d.account.Reserve(room, length)
 	if low := max(d.share()/4, 1); room < want && d.account.Credit()-d.account.Offset() <= low {
 		d.makeSome(low)
 		want = d.want(length)
-		d.account.Reserve(d.room(want), length)
+		d.account.Reserve(d.claim(want), length)
 	} else if d.isStarved() && len(d.account.ParkBrakes(time.Now())) > 0 {
 		d.promise(length)
 	}
@@ -79,10 +108,10 @@ func (d *delivery) makeSome(needed uint64) {
 // share is how much room the delivery may have: as much as the others, or what it has already.
 func (d *delivery) share() uint64 { return max(d.entry.Share(), d.account.Reserved()) }
 
-// room returns how much room there is of what the delivery wants, within its share.
-func (d *delivery) room(want uint64) uint64 {
+// claim takes room of the cache for the delivery, up to what it wants and within its share, and returns how much it has then.
+func (d *delivery) claim(want uint64) uint64 {
 	most := min(want, d.share())
-	return min(d.entry.Room(most), most)
+	return min(d.entry.Claim(most), most)
 }
 
 // want returns how much room the delivery should have: what it holds, and what may come soon. A promise cannot be
@@ -154,40 +183,7 @@ func (d *delivery) readFrom() uint64 {
 	return from
 }
 
-// starved reports whether the delivery waits for room that others have.
-func (d *delivery) starved() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.isStarved()
-}
-
+// isStarved reports whether the delivery waits for room that others have.
 func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
-}
-
-// relieve gives back what is beyond the share while others lack room.
-func (d *delivery) relieve() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
-		d.discard(reserved - share)
-		d.follow()
-	}
-}
-
-// releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
-// not, nothing is settled: a delivery that lacks room itself would ask for it, be asked to give some, and so on.
-func (d *delivery) releaseKept() (gaveBack bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.released {
-		return false // who asks took it for one that there is a moment ago
-	}
-	before := d.account.Held()
-	if d.discardAll(); d.account.Held() == before {
-		return false
-	}
-	d.settle()
-	d.announce()
-	return true
 }

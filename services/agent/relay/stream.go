@@ -17,6 +17,61 @@ import (
 // who is further behind is slow, not late.
 const streamWindow = 256 << 20
 
+// isBehind reports whether a link that begins at an offset brings nothing new.
+func (d *delivery) isBehind(from uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return from < d.account.Offset()
+}
+
+// errAnswered ends a link that asked whether there is anything, when there is.
+var errAnswered = errors.New("there is what children lack of the stream")
+
+// beginAnswered has all begin again from where there is something, if that is asked for still.
+func (d *delivery) beginAnswered(from uint64) {
+	d.update(func() {
+		if asked, asks := d.asks(); asks && asked == from {
+			d.begin = &from
+		}
+	})
+}
+
+// forgo takes it from who feeds this agent that what was asked for is not kept any more, if the link ended for that. Where it was asked
+// for those alone that the cache has nothing for, they get no more; otherwise it begins again from where there is something. A link
+// that began before what is here asked: if nobody does any more, its answer changes nothing.
+func (d *delivery) forgo(err error, begun uint64) (forgone bool) {
+	if errors.Is(err, errAnswered) {
+		return true
+	}
+	kept, is := link.NotKept(err)
+	var ended *link.Ended
+	isFormer := errors.As(err, &ended) && ended.Reason == wire.Protocol // what earlier senders say, and not from where on they have something
+	if !is && !isFormer {
+		return false
+	}
+	d.update(func() {
+		asked, asks := d.asks()
+		switch {
+		case asks && isFormer && asked == begun:
+			kept = d.account.Discarded()
+			fallthrough
+		case asks && kept > asked:
+			d.kept = max(d.kept, kept)
+			d.account.Exclude(d.kept)
+			forgone = true
+		case d.isStream() && is && kept > d.account.Offset():
+			d.kept = max(d.kept, kept)
+			from := d.account.Forgo(d.kept)
+			d.begin, forgone = &from, true
+		case begun < d.account.Offset():
+			forgone = !asks || asked != begun
+		}
+	})
+	return forgone
+}
+
+// All functions below are called with d.mu held.
+
 func (d *delivery) isStream() bool {
 	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
 }
@@ -76,57 +131,4 @@ func (d *delivery) question(from uint64) link.Answer {
 	answer := d.answer()
 	answer.Ack, answer.Credit, answer.Done = from, from+1, false
 	return answer
-}
-
-// isBehind reports whether a link that begins at an offset brings nothing new.
-func (d *delivery) isBehind(from uint64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return from < d.account.Offset()
-}
-
-// errAnswered ends a link that asked whether there is anything, when there is.
-var errAnswered = errors.New("there is what children lack of the stream")
-
-// beginAnswered has all begin again from where there is something, if that is asked for still.
-func (d *delivery) beginAnswered(from uint64) {
-	d.update(func() {
-		if asked, asks := d.asks(); asks && asked == from {
-			d.begin = &from
-		}
-	})
-}
-
-// forgo takes it from who feeds this agent that what was asked for is not kept any more, if the link ended for that. Where it was asked
-// for those alone that the cache has nothing for, they get no more; otherwise it begins again from where there is something. A link
-// that began before what is here asked: if nobody does any more, its answer changes nothing.
-func (d *delivery) forgo(err error, begun uint64) (forgone bool) {
-	if errors.Is(err, errAnswered) {
-		return true
-	}
-	kept, is := link.NotKept(err)
-	var ended *link.Ended
-	isFormer := errors.As(err, &ended) && ended.Reason == wire.Protocol // what earlier senders say, and not from where on they have something
-	if !is && !isFormer {
-		return false
-	}
-	d.update(func() {
-		asked, asks := d.asks()
-		switch {
-		case asks && isFormer && asked == begun:
-			kept = d.account.Discarded()
-			fallthrough
-		case asks && kept > asked:
-			d.kept = max(d.kept, kept)
-			d.account.Exclude(d.kept)
-			forgone = true
-		case d.isStream() && is && kept > d.account.Offset():
-			d.kept = max(d.kept, kept)
-			from := d.account.Forgo(d.kept)
-			d.begin, forgone = &from, true
-		case begun < d.account.Offset():
-			forgone = !asks || asked != begun
-		}
-	})
-	return forgone
 }
