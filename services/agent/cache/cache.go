@@ -54,7 +54,7 @@ func Open(dir string, limit uint64, disk Disk) (*Cache, error) {
 	return c, nil
 }
 
-// room returns what is free of the disk beside what is to be kept so; less than nothing if that is not.
+// room returns how much of the disk is free beyond what is to be kept free; less than zero if not even that is.
 func (c *Cache) room() (bytes int64, err error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(c.dir, &disk); err != nil {
@@ -63,7 +63,7 @@ func (c *Cache) room() (bytes int64, err error) {
 	return beside(c.disk.Keep, &disk), nil
 }
 
-// beside returns what is free of a disk beside what is kept of it. Its blocks are counted in fragments where it has some: file
+// beside returns how much of a disk is free beyond what is to be kept free. Its blocks are counted in fragments if it has any: file
 // systems in user space may name much larger blocks, in which they would like to be written.
 func beside(keep uint64, disk *unix.Statfs_t) int64 {
 	size := uint64(cmp.Or(disk.Frsize, disk.Bsize))
@@ -82,7 +82,7 @@ func (c *Cache) Short() bool {
 // probe is how much Fits writes at most: as much as a frame has.
 const probe = 1 << 20
 
-// Fits says why the disk takes nothing now, whatever the limit is; nil if it does. Writing tells it of quotas, too.
+// Fits returns why the disk takes nothing now, whatever the limit is; nil if it takes something. It writes, so that quotas show, too.
 func (c *Cache) Fits() error {
 	trial := spool.New(c.dir, c.Segment())
 	defer trial.Close()

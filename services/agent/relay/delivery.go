@@ -31,7 +31,7 @@ const (
 )
 
 // delivery is one delivery at this agent. Its links run in goroutines of their own;
-// what they share is below mu, and changed tells all of them that it changed.
+// mu guards what they share, which follows it, and changed tells all of them when it changes.
 type delivery struct {
 	hub  *Hub
 	id   wire.DeliveryID
@@ -55,21 +55,21 @@ type delivery struct {
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // children have asked: until then nothing is taken
 	early      bool          // the parent may be dialled before they have
-	asking     bool          // the parent is asked for a link, and told what it may send
-	came       uint64        // bytes that came since measure was called,
-	recent     uint64        // and how many do in aheadTime
-	begin      *uint64       // from where to begin again
-	kept       uint64        // of a stream, before that nobody has anything
+	asking     bool          // the parent is being asked for a link, and told what it may send
+	came       uint64        // bytes that came since measure was last called,
+	recent     uint64        // and how many come in aheadTime
+	begin      *uint64       // from where to begin again; nil if that is not to be
+	kept       uint64        // nobody has anything of a stream from before this offset
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	short      shortage
-	rested     bool // it rests, and that was to be reported
+	rested     bool // it rests, and a report of that was asked for
 	told       bool // the managers know how it stands, if it rests
 
-	// What has ended is kept, and those who come late are fed, unless it isOver. Then it goes, in this order:
-	gone     bool // children are to be told that it is no longer here,
-	closed   bool // and when they have been, no link can begin any more,
-	released bool // and when all have ended, its entry is closed
+	// A delivery that has ended is kept, and latecomers are fed, unless it isOver. When it is dropped it goes in this order:
+	gone     bool // children are told that it is no longer here;
+	closed   bool // when they have been, no link can begin any more;
+	released bool // when all links have ended, its entry is closed
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -83,7 +83,7 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 		children: make(map[string]*child), changed: make(chan struct{}), due: make(chan struct{}, 1),
 	}
 	d.quiet = sync.NewCond(&d.mu)
-	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
+	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // drop ends it, after children were told
 	d.inlet = newInlet(d.ctx)
 	d.assign(assignment)
 	return d, nil
@@ -160,7 +160,7 @@ func (d *delivery) watch() {
 			continue
 		}
 		var pressure, freed <-chan struct{}
-		if d.endedAt().IsZero() { // else the hub has it give way when its turn comes
+		if d.endedAt().IsZero() { // otherwise the hub has it give room back when its turn comes
 			pressure = d.hub.Cache.Pressure()
 		}
 		if isStarved {
@@ -202,7 +202,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 	})
 }
 
-// update changes the state, settles what follows from it, and tells everyone.
+// update changes the state, does what follows from that, and tells everyone.
 func (d *delivery) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,7 @@ func (d *delivery) update(change func()) {
 }
 
 // acknowledge changes what children have acknowledged, and tells everyone if that makes
-// a difference to anyone: with many children, most acknowledgements make none.
+// a difference to anyone. With many children, most acknowledgements make none.
 func (d *delivery) acknowledge(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,7 +232,7 @@ func (d *delivery) check() {
 	}
 	d.mu.Unlock()
 	if resting {
-		return // there may be thousands of these, and nobody waits for any
+		return // there may be thousands of these, and nobody waits for any of them
 	}
 	d.update(func() {
 		d.insist()
@@ -249,8 +249,8 @@ func (d *delivery) drop() {
 	time.AfterFunc(farewellTime, d.stop)
 }
 
-// expects reports whether a neighbour is one by the tree: the sender that offers,
-// or a child.
+// expects reports whether the tree names a neighbour as what it comes as: as the sender, which offers,
+// or as a child.
 func (d *delivery) expects(id identity.ID, offer bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,8 +305,8 @@ func (d *delivery) held() uint64 {
 	return d.account.Held()
 }
 
-// report returns how the delivery stands; nil if it rests, and that was told, or there is no room
-// left to tell how those stand that rest.
+// report returns how the delivery stands; nil if it rests and the managers know, or if there is no room
+// left in the report for deliveries that rest.
 func (d *delivery) report(room *int) *groupv1.DeliveryReport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,14 +363,14 @@ func (d *delivery) expectChildren() {
 	}
 }
 
-// follow settles what follows from a change, and tells everyone.
+// follow does what follows from a change, and tells everyone.
 func (d *delivery) follow() {
 	d.promiseRoom()
 	d.announce()
 	d.rest()
 }
 
-// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
+// rest has it reported at once that all is done here: whoever watches the delivery end waits to see what each link carried.
 func (d *delivery) rest() {
 	resting := d.isResting()
 	if resting && !d.rested {
@@ -421,7 +421,7 @@ func (d *delivery) length() uint64 {
 	return d.assignment.GetSpec().GetLength()
 }
 
-// isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
+// isResting reports whether nothing happens in a delivery that has ended: it is only kept for latecomers.
 func (d *delivery) isResting() bool {
 	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
 		return false
@@ -434,8 +434,8 @@ func (d *delivery) isResting() bool {
 	return true
 }
 
-// insist has the parent be asked, if it was not: whoever has not come by now is not waited for. What of a stream is before
-// those that have may not be kept any more.
+// insist has the parent be asked, if it was not: children that have not come by now are not waited for. A stream begins where
+// those are that have come: what was before may not be kept any more.
 func (d *delivery) insist() {
 	if d.wanted || !d.account.Attached() {
 		return

@@ -18,7 +18,7 @@ func (d *delivery) restart() (done bool) {
 		}
 		d.quiet.Wait()
 	}
-	from := d.account.Needed(*d.begin) // somebody may have come meanwhile
+	from := d.account.Needed(*d.begin) // a child may have come meanwhile
 	d.log.Info("beginning again from where children need it", "from", from)
 	d.hub.Metrics.restarts.WithLabelValues(d.causeToBegin(from)).Inc()
 	d.hub.Metrics.discarded.Add(float64(d.account.Held()))

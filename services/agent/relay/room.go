@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. It
-	// suffices for 10 Gbit/s and 10 ms, as endToEndWindow.
+	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. Like
+	// endToEndWindow, it suffices for 10 Gbit/s and 10 ms.
 	firstAhead = 16 << 20
 	// aheadTime is how long what is promised lasts, at the rate at which bytes come.
 	aheadTime = 2 * time.Second
@@ -24,12 +24,12 @@ func (d *delivery) relieve() {
 }
 
 // releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
-// not, nothing is promised: a delivery that lacks room itself would ask for it, be asked to give some, and so on.
+// not, nothing is promised: a delivery that lacks room itself would ask for some, be asked to give some back, and so on.
 func (d *delivery) releaseKept() (gaveBack bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.released {
-		return false // who asks took it for one that there is a moment ago
+		return false // the caller's list of deliveries is a moment old
 	}
 	before := d.account.Held()
 	if d.discardAll(); d.account.Held() == before {
@@ -55,7 +55,7 @@ func (d *delivery) promiseRoom() {
 	if d.ended.IsZero() || d.intake != nil || d.asking {
 		d.promise(length)
 	} else {
-		d.withdraw() // it may be for ever that nobody sends
+		d.withdraw() // nobody may ever send it
 	}
 	d.entry.ShrinkTo(d.account.Reserved())
 	if from, needed := d.account.Unpark(time.Now()); needed {
@@ -63,7 +63,7 @@ func (d *delivery) promiseRoom() {
 	}
 }
 
-// promise gives credit as there is room, and makes some where there is none.
+// promise gives credit for the room that there is, and makes some where there is none.
 func (d *delivery) promise(length uint64) {
 	if d.isStream() {
 		d.discard(math.MaxUint64)
@@ -80,8 +80,8 @@ func (d *delivery) promise(length uint64) {
 	}
 }
 
-// withdraw takes back what was promised and did not come. Stripes may have brought some of what was to come later: no room is
-// set aside for that any more.
+// withdraw takes back what was promised and did not come. Stripes may have brought pieces from further on ahead of time: they are
+// given back, too.
 func (d *delivery) withdraw() {
 	if d.account.Credit() == d.account.Offset() {
 		return
@@ -93,7 +93,7 @@ func (d *delivery) withdraw() {
 }
 
 // makeSome makes room for a number of bytes. Where nothing more may come before there is some, a segment that is not full
-// gives way, too: of many deliveries, each has less than a segment.
+// is given back, too: each of many deliveries may have less than a segment.
 func (d *delivery) makeSome(needed uint64) {
 	before := d.account.Discarded()
 	d.discard(needed)
@@ -115,7 +115,7 @@ func (d *delivery) claim(want uint64) uint64 {
 }
 
 // want returns how much room the delivery should have: what it holds, and what may come soon. A promise cannot be
-// taken back, so that one whose bytes come slowly must not promise itself all the room that others will need.
+// taken back, so that a delivery whose bytes come slowly must not take all the room that others will need.
 func (d *delivery) want(length uint64) uint64 {
 	want := d.account.Want(length)
 	if d.isStream() {
@@ -125,7 +125,7 @@ func (d *delivery) want(length uint64) uint64 {
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
 }
 
-// whileOpening is about what comes while the link to the parent is opened anew.
+// whileOpening returns about how much comes in the time that it takes to open the link to the parent anew.
 func (d *delivery) whileOpening() uint64 {
 	if d.intake == nil {
 		return 1
@@ -149,7 +149,7 @@ func (d *delivery) discard(needed uint64) {
 // discardAll gives back all that nobody needs.
 func (d *delivery) discardAll() {
 	if d.intake != nil && !d.account.Stalled() {
-		d.discard(math.MaxUint64) // what comes may be ahead of what has arrived
+		d.discard(math.MaxUint64) // stripes may bring what lies ahead of what has arrived
 		return
 	}
 	before := d.account.Discarded()
@@ -172,7 +172,7 @@ func (d *delivery) discarded(before, upTo uint64, release func(upTo uint64) erro
 	d.hub.Metrics.discarded.Add(float64(upTo - before))
 }
 
-// readFrom is the offset before which nobody reads.
+// readFrom returns the offset before which nobody is reading.
 func (d *delivery) readFrom() uint64 {
 	from := uint64(math.MaxUint64)
 	for _, c := range d.children {
