@@ -29,8 +29,8 @@ type Source interface {
 	Credentials() (*Credentials, error)
 }
 
-// Trusting returns the credentials with more authorities to check others by, and shows its own to those who know
-// them by their authority alone.
+// Trusting returns the credentials with more authorities to check others by. They show their own authorities as well, to peers
+// that know them by these alone.
 func (c *Credentials) Trusting(others ...[]byte) (*Credentials, error) {
 	next := *c
 	next.Roots, next.Authorities = c.Roots.Clone(), slices.Concat(c.Authorities, others)

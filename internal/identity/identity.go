@@ -50,7 +50,7 @@ type named interface {
 	GetName() string
 }
 
-// Named is whom a message names by role and name.
+// Named returns the identity that a message names by role and name.
 func Named(message named) ID {
 	return ID{Role: Role(message.GetRole()), Name: message.GetName()}
 }

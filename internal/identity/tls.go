@@ -80,8 +80,8 @@ func (t TLS) Client(role Role) *tls.Config {
 	}
 }
 
-// Listen returns the configuration of a listener for connections of another protocol
-// than gRPC, whose clients must all prove who they are.
+// Listen returns the configuration of a listener for a protocol other
+// than gRPC, all of whose clients must prove who they are.
 func (t TLS) Listen(protocol string) *tls.Config {
 	config := t.Server()
 	config.NextProtos = []string{protocol}

@@ -27,7 +27,7 @@ type Taking struct {
 	told   bool // the store knows the end
 	bid    bool // the parent was told that nothing more is wanted
 
-	has atomic.Uint64 // all before it has landed; for who does not wait for the store, which may take its time
+	has atomic.Uint64 // everything before it has landed; for callers that do not wait for the store, which may take its time
 }
 
 // NewTaking returns the link to a parent of which all from an offset on is wanted.
@@ -138,8 +138,8 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// answer tells the parent what changes, and that this child lives. All stripes do: what is
-// said on one that is slow was said on another before.
+// answer tells the parent what changes, and that this child lives. All stripes do: what a slow
+// stripe says was said on another before.
 func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()

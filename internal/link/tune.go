@@ -81,8 +81,8 @@ func (f *Feeding) handOut(piece uint64) {
 	}
 }
 
-// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. What
-// waits in one that turns slow, all wait for.
+// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. If a stripe turns
+// slow, all others wait for what is in its socket.
 const (
 	unsentPieces = 4
 	leastUnsent  = 128 << 10

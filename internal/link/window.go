@@ -45,8 +45,8 @@ const (
 	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
 )
 
-// canLock reports whether the kernel, since 5.15, lets a buffer be locked and unlocked. Without that one that was set
-// would stay as small as it is for ever: it is left alone then, and windows are bounded by their clamp as far as that lasts.
+// canLock reports whether the kernel lets a buffer be locked and unlocked, as it does since 5.15. Otherwise a buffer that was set
+// would stay as small as that for ever: then it is left alone, and windows are bounded by their clamp, as long as that holds.
 var canLock = sync.OnceValue(func() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

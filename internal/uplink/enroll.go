@@ -69,7 +69,7 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	return nil
 }
 
-// askedWhere says where a manager was looked for, if who is there did not answer as one.
+// askedWhere says where a manager was looked for, if what is there did not answer as one.
 func askedWhere(err error, config Config) string {
 	if status.Code(err) != codes.Unavailable || Reason(err) != "" {
 		return ""
@@ -117,8 +117,8 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 	}
 }
 
-// EnterPod exchanges the token of this pod's ServiceAccount, where the configuration names one and the credentials are not
-// there or have expired. Where so many pods come at once that they have to wait, it does. Who dials keeps fresh those that are good.
+// EnterPod exchanges the token of this pod's ServiceAccount, if the configuration names one and the credentials are not
+// there or have expired. It waits where many pods come at once. Credentials that are good are renewed by whoever dials.
 func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil

@@ -280,7 +280,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if time.Since(began) > held {
 			failed, told = 0, false
 		}
-		// A manager that restarts, or another that begins to lead, is no news; who is never heard has to be told of, and
+		// That a manager restarts, or another begins to lead, is no news. That none is ever heard has to be told, but
 		// not with every attempt.
 		level, silent := slog.LevelDebug, u.reach.isSilent()
 		failed++
