@@ -355,6 +355,16 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	return a.Discard(a.Held(), limit)
 }
 
+// Spare returns how much DiscardAll would have the cache discard.
+func (a *Account) Spare(limit uint64) uint64 {
+	upTo := min(limit, a.floor())
+	if upTo >= a.arrived {
+		return a.Held()
+	}
+	upTo -= upTo % max(a.rules.Grain, 1)
+	return max(upTo, a.discarded) - a.discarded
+}
+
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }

@@ -22,6 +22,7 @@ type Cache struct {
 
 	mu       sync.Mutex
 	reserved uint64
+	spare    uint64        // of what is reserved: what entries would give up at once
 	active   int           // entries that have a share
 	pressure chan struct{} // closed when somebody wants room that is not there
 	freed    chan struct{} // closed when room becomes free
@@ -123,6 +124,7 @@ type Entry struct {
 	*spool.Spool
 	cache    *Cache
 	reserved uint64
+	spare    uint64
 	resting  bool
 }
 
@@ -199,8 +201,29 @@ func (e *Entry) ShrinkTo(bytes uint64) {
 	}
 	c.reserved -= e.reserved - bytes
 	e.reserved = bytes
+	e.keepSpare(min(e.spare, bytes))
 	close(c.freed)
 	c.freed = make(chan struct{})
+}
+
+// Offer says how much of its room the entry keeps without need, and gives up as soon as others lack room.
+func (e *Entry) Offer(bytes uint64) {
+	e.cache.mu.Lock()
+	defer e.cache.mu.Unlock()
+	e.keepSpare(min(bytes, e.reserved))
+}
+
+// keepSpare is called with the cache's mutex held.
+func (e *Entry) keepSpare(bytes uint64) {
+	e.cache.spare += bytes - e.spare
+	e.spare = bytes
+}
+
+// Offered reports whether any entry has offered room: whoever lacks some has it soon.
+func (c *Cache) Offered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spare > 0
 }
 
 // Close gives back all room.

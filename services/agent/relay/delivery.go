@@ -305,6 +305,13 @@ func (d *delivery) held() uint64 {
 	return d.account.Held()
 }
 
+// keptFrom returns from where on the cache has it.
+func (d *delivery) keptFrom() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.account.Discarded()
+}
+
 // report returns how the delivery stands; nil if it rests and the managers know, or if there is no room
 // left in the report for deliveries that rest.
 func (d *delivery) report(room *int) *groupv1.DeliveryReport {

@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -389,8 +390,8 @@ func (h *Hub) spareRoom(ctx context.Context) {
 			return
 		case <-pressure:
 		}
-		pressure = h.Cache.Pressure() // another may lack room while this is given back
 		h.giveUpKept(1)
+		pressure = h.Cache.Pressure() // whoever has said so again meanwhile has some now, or says so once more
 	}
 }
 
@@ -407,20 +408,23 @@ func (h *Hub) boundKept() {
 	}
 }
 
-// giveUpKept gives back what is kept of a number of deliveries, because others need the room: of those that ended first and have
-// something to give. It returns of how many it did.
+// giveUpKept gives back what is kept of a number of deliveries, because others need the room: first of those whose beginning is gone,
+// which few members can still use, then of those that ended first. It returns of how many it did.
 func (h *Hub) giveUpKept(number int) (gave int) {
 	type resting struct {
 		*delivery
 		since time.Time
+		begun uint64 // from where on it is kept
 	}
 	var kept []resting
 	for _, d := range h.all() {
 		if since := d.endedAt(); !since.IsZero() {
-			kept = append(kept, resting{d, since})
+			kept = append(kept, resting{d, since, d.keptFrom()})
 		}
 	}
-	slices.SortFunc(kept, func(a, b resting) int { return a.since.Compare(b.since) })
+	slices.SortFunc(kept, func(a, b resting) int {
+		return cmp.Or(cmp.Compare(min(b.begun, 1), min(a.begun, 1)), a.since.Compare(b.since))
+	})
 	for _, d := range kept {
 		if gave == number {
 			break

@@ -58,12 +58,22 @@ func (d *delivery) promiseRoom() {
 		d.withdraw() // nobody may ever send it
 	}
 	d.entry.ShrinkTo(d.account.Reserved())
+	d.entry.Offer(d.spare())
 	if from, needed := d.account.Unpark(time.Now()); needed {
 		d.begin = &from
 	}
 }
 
-// promise gives credit for the room that there is, and makes some where there is none.
+// spare returns how much is kept of a delivery that has ended, for members that may come late.
+func (d *delivery) spare() uint64 {
+	if d.ended.IsZero() {
+		return 0
+	}
+	return d.account.Spare(d.readFrom())
+}
+
+// promise gives credit for the room that there is, and makes some where there is none and none is about to be: what is kept of
+// deliveries that have ended gives way before the beginning of this one does, for members that come late to it.
 func (d *delivery) promise(length uint64) {
 	if d.isStream() {
 		d.discard(math.MaxUint64)
@@ -72,6 +82,9 @@ func (d *delivery) promise(length uint64) {
 	room := d.claim(want)
 	d.account.Reserve(room, length)
 	if low := max(d.share()/4, 1); room < want && d.account.Credit()-d.account.Offset() <= low {
+		if d.hub.Cache.Offered() {
+			return // to claim it had the hub take it back
+		}
 		d.makeSome(low)
 		want = d.want(length)
 		d.account.Reserve(d.claim(want), length)
