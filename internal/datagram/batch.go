@@ -93,8 +93,8 @@ func (b *Batch) Flush() {
 	clear(b.latest)
 }
 
-// write sends some of what there is, or returns why not even the first was sent. A deadline
-// would be that of all who send, and pass while this goroutine waits for a processor.
+// write sends some of what there is, or returns why not even the first was sent. It sets no deadline: that
+// would hold for everybody who sends, and could pass while this goroutine waits for a processor.
 func (b *Batch) write(runs []udp.Run) (sent int, err error) {
 	for try := range sendTries {
 		if try > 0 {
