@@ -50,7 +50,7 @@ func NewBatch(socket *udp.Socket) *Batch {
 	return &Batch{socket: socket, outbox: udp.NewOutbox(socket), latest: make(map[*Out]int)}
 }
 
-// add seals a datagram of a link that is locked.
+// add seals a datagram of a link. It is called with by.mu held.
 func (b *Batch) add(by *Out, to netip.AddrPort, h wire.Header, payload []byte) {
 	at, begun := b.latest[by]
 	size, together := wire.Overhead+len(payload), b.socket.Offload().Segment

@@ -70,7 +70,7 @@ func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 	o.hear(report, now)
 }
 
-// hear has the pace follow what came.
+// hear has the pace follow what came. It is called with o.mu held.
 func (o *Out) hear(r wire.Report, now time.Time) {
 	o.use.Lost, o.received = r.Lost, r.Received
 	if r.Received == 0 || r.Number >= o.next {

@@ -78,7 +78,7 @@ func (t *Taking) ended(conn *Conn, header wire.Header) error {
 	return t.tell()
 }
 
-// tell tells the store the end when all has landed.
+// tell tells the store the end when everything has landed. It is called with t.mu held.
 func (t *Taking) tell() error {
 	switch {
 	case t.end == nil || t.told || t.upTo < t.end.Length:

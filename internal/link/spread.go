@@ -42,7 +42,7 @@ func (f *Feeding) detach(l *line) {
 	f.announce()
 }
 
-// announce has the stripes look for something to do.
+// announce has the stripes look for something to do. It is called with f.mu held.
 func (f *Feeding) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -108,7 +108,7 @@ func (f *Feeding) relieve(l *line) {
 	f.announce()
 }
 
-// awaited returns the stripe whose bytes the child waits for, if they are before an offset.
+// awaited returns the stripe whose bytes the child waits for, if they are before an offset. It is called with f.mu held.
 func (f *Feeding) awaited(before uint64) (slow *line) {
 	for _, l := range f.lines {
 		if run, found := l.given.next(f.has); found && run.from < before {

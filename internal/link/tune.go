@@ -89,7 +89,7 @@ const (
 )
 
 // ready has a stripe that has others beside it, or may have, take only what it is ready for. If this cannot be set, that costs
-// nothing but time.
+// nothing but time. It is called with f.mu held.
 func (f *Feeding) ready(l *line) {
 	if !f.choice.Alone() {
 		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))

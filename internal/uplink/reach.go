@@ -58,7 +58,7 @@ func (r *reach) isAway() {
 }
 
 // say has something told, in place of what was not told yet. The callback may take as long as it likes, as when it writes to a
-// terminal that stands still: nothing else waits for it. The caller has the lock.
+// terminal that stands still: nothing else waits for it. It is called with r.mu held.
 func (r *reach) say(since time.Time) {
 	r.news = &since
 	if !r.telling {
