@@ -17,7 +17,8 @@ import (
 // death is that a machine's program was killed while a delivery ran: what its links carried by then, nobody says.
 type death struct{ delivery, machine string }
 
-// dies notes it of all deliveries that run. What was said of those that have ended holds, and what is said of the next ones will.
+// dies notes a death in all deliveries that run. What was reported of those that have ended still holds, as what will be reported of the
+// next ones does.
 func (n *Net) dies(name string) {
 	for _, p := range n.pushes {
 		if !p.over {

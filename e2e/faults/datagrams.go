@@ -103,7 +103,7 @@ func (d *Datagrams) AwaitAccounts() *groupv1.Delivery {
 	return ended
 }
 
-// Parent returns who feeds a node in a delivery, both as ROLE/NAME.
+// Parent returns the node that feeds another in a delivery, both as ROLE/NAME.
 func (n *Net) Parent(p *Push, node string) string {
 	n.Helper()
 	for _, at := range n.Delivery(p.ID).GetTree() {

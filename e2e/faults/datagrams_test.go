@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// Datagrams on one path vanish while TCP gets through, as behind a firewall: every link lives, and nobody complains. Who gets
-// nothing is named, and fed by others, and so are those below it.
+// Datagrams on one path vanish while TCP gets through, as behind a firewall: every link lives, and nobody complains. The node that gets
+// nothing is named, and it and those below it are fed by others.
 func TestC15DatagramsVanish(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -75,7 +75,7 @@ func TestC7PaceWaitsForTheSlowest(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// Pace has a floor: who is below it is given up.
+// Pace has a floor: a member below it is given up.
 func TestC7PaceHasAFloor(t *testing.T) {
 	n := slowMember(t)
 	n.Throttle("m2", link.Mbit)
@@ -100,7 +100,7 @@ func TestC7DetachGoesOnWithout(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// Evict: who lags too far is told so, and the others have all.
+// Evict: a member that lags too far is told that it is given up, and the others have everything.
 func TestC7EvictGivesUp(t *testing.T) {
 	t.Parallel()
 	n := slowMember(t)
@@ -113,7 +113,7 @@ func TestC7EvictGivesUp(t *testing.T) {
 	n.AwaitComplete(n.Push(p.Object))
 }
 
-// Evict: who hangs, and says nothing at all any more, is given up like who is merely slow.
+// Evict: a member that hangs, and says nothing at all any more, is given up like one that is merely slow.
 func TestC6EvictGivesUpWhoHangs(t *testing.T) {
 	t.Parallel()
 	n := slowMember(t)
@@ -130,7 +130,7 @@ func TestC6EvictGivesUpWhoHangs(t *testing.T) {
 }
 
 // A member that stops reading while its TCP lives, for longer than its lease: whatever the policy, the others have all before it
-// goes on, and it has all soon after. With pace they wait for it as long as it is one of them, else for a moment.
+// goes on, and it has all soon after. With pace they wait for it as long as it is one of them, otherwise for a moment.
 func TestC6MemberStopsReading(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
@@ -347,7 +347,7 @@ func TestC48DiskOfACacheIsFilled(t *testing.T) {
 func TestC48OnlyCacheGivesRoom(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aaaa", Disks: map[string]link.Bytes{"agent-a": 40 * link.MiB}})
-	// Less is left than the agent took the cache to have when it started. Who fills it later may take what is given back.
+	// Less is left than the agent took the cache to have when it started. Whatever fills the disk later may take what is given back.
 	if err := os.WriteFile(n.Machine("agent-a").Disk.Outside("ballast"), make([]byte, 30<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -376,8 +376,8 @@ func TestC48OnlyCacheHasNoRoom(t *testing.T) {
 	}
 }
 
-// What an agent has cached is changed behind its back. Who is fed with it finds out, and takes all again from an agent
-// whose members have the right bytes; the one that is to blame is named.
+// What an agent has cached is changed behind its back. A member that is fed with it finds out, and takes all again from an agent
+// whose members have the right bytes; the agent that is to blame is named.
 func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})

@@ -200,7 +200,7 @@ func TestC13MemberLies(t *testing.T) {
 	}
 }
 
-// endToEndWindow is how far others can be ahead of who acknowledges nothing.
+// endToEndWindow is how far others can be ahead of a member that acknowledges nothing.
 const endToEndWindow = 16 << 20
 
 // wantRate wants others to get what they lacked when m3 was given up at the sender's rate: what m3 claimed to have makes the sender

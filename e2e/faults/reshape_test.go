@@ -39,9 +39,9 @@ func TestSlowAgentMovesDown(t *testing.T) {
 	n.AwaitComplete(second)
 }
 
-// An agent that takes as fast as all others and gives slowly would hold up all below it, whoever they are: who is
-// below it changes places with it for a while, which tells whom to blame, unless what it acknowledges waits behind what
-// it sends, so that it takes slowly, too. The next delivery starts with what was learnt.
+// An agent that takes as fast as all others and gives slowly would hold up all agents below it, whichever they are. One of
+// those changes places with it for a while, which shows which of them is to blame, unless what the agent acknowledges waits behind
+// what it sends, so that it takes slowly, too. The next delivery starts with what was learnt.
 func TestSlowGiverMovesDown(t *testing.T) {
 	const size = 64 << 20
 	n := faults.Start(t, faults.Topology{Agents: 5, Members: "abcde", Cables: map[string]link.Shape{"agent-b": {}}})

@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 )
 
-// Who sends uses the congestion control that was asked for, on each connection of a link: the sender, and agents.
+// The sender, and each agent that sends, uses the congestion control that was asked for, on each connection of a link.
 func TestCongestionIsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	const stripes = 3

@@ -53,8 +53,8 @@ func TestSlowAgentMovesLower(t *testing.T) {
 	wantAll(t, s)
 }
 
-// An agent that moves nothing, and does not even keep its link to the one that feeds it, is found out
-// although that one has less, after it began anew for it, than the member that waits.
+// An agent that moves nothing, and does not even keep its link to its parent, is found out
+// although the parent, after it began anew for it, has less than the member that waits.
 func TestIdleAgentThatHasItsParentBeginAnew(t *testing.T) {
 	wantAll(t, scenario{
 		agents:     []place{{"a1", "a1", "x", 425153}, {"a2", "a2", "x", 298698}, {"a3", "a3", "x", 1 << 20}, {"a4", "a4", "x", 1 << 20}},

@@ -111,7 +111,7 @@ func (i *idler) ask(ctx context.Context, on link.Dialer, agent string, assignmen
 	i.served[feeding{assignment.GetDelivery(), agent}] = true
 }
 
-// check checks that nobody took it for a neighbour who was not told so. It returns how often somebody who was told so did: what it
+// check checks that only nodes that were told that it is their neighbour took it for one. It returns how often these did: what it
 // says is what a neighbour does.
 func (i *idler) check(t testing.TB) (welcome int) {
 	i.mu.Lock()

@@ -63,7 +63,7 @@ func (s *scenario) overlaps(fault simnet.Fault) bool {
 	return false
 }
 
-// Several managers of one store, of which the one that leads is stopped, killed, or cut off from the
+// Of several managers of one store the leader is stopped, killed, or cut off from the
 // store: it may go on as if it led, and nothing that it says counts.
 func TestSeedsOfManagers(t *testing.T) {
 	runs := newTally()

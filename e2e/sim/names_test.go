@@ -34,7 +34,7 @@ func (w *world) wantVersion(member, name string) {
 	}
 }
 
-// Who comes late gets the latest of several objects with one name, however long each of them takes.
+// A latecomer gets the latest of several objects with one name, however long each of them takes.
 func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		first := w.version("v1", 3<<20).ID()
@@ -62,7 +62,7 @@ func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 	})
 }
 
-// Who comes late after an object was sent twice gets it from the first delivery: of the second, which
+// A latecomer gets an object that was sent twice from the first delivery: of the second, which
 // nobody needed, agents have nothing.
 func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
@@ -86,8 +86,8 @@ func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
 	})
 }
 
-// An agent that was begun anew has as many bytes of an empty object as one that keeps it. It is not taken for one: who comes
-// late gets the object from another, or is not told of it.
+// An agent that was begun anew has as many bytes of an empty object as one that keeps it. It is not taken for one: a latecomer
+// gets the object from another, or is not told of it.
 func TestLateMemberGetsAnEmptyObjectFromWhoKeepsIt(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		empty := w.version("v1", 0).ID()

@@ -25,7 +25,7 @@ func (w *world) slowly(lasts time.Duration, meanwhile func()) sdk.Delivery {
 	for _, agent := range w.agents {
 		w.network.Shape(senderHost, agent.name, simnet.Shape{Latency: time.Millisecond, Rate: simnet.Rate(float64(p.size) / lasts.Seconds())})
 	}
-	// It is told the rate, too: who sends so slowly may have several copies sent.
+	// It is told the rate, too: a sender that is so slow may send several copies.
 	out, err := w.sending.Send(context.Background(), w.write(p), sdk.SendOptions{MaxBytesPerSecond: uint64(p.size) / uint64(lasts.Seconds())})
 	w.must(err)
 	done := make(chan struct{})
@@ -109,7 +109,7 @@ func TestReceiverMovesToAnAgentThatComes(t *testing.T) {
 	})
 }
 
-// So does one that is far nearer to the sender: it enters the tree, and feeds the one that did.
+// So does an agent that is far nearer to the sender: it becomes the ingress, and feeds the former one.
 func TestSenderMovesToAnAgentThatComes(t *testing.T) {
 	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
 		t.Run(string(mode), func(t *testing.T) {

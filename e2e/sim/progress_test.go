@@ -53,8 +53,9 @@ func (w *world) mayBeGone() bool {
 	})
 }
 
-// mayWaitFor tells who may wait while a member gets on, itself too: who is detached, and who was moved to where the
-// cache no longer has what it lacks, for all others; everybody else, for those that have less, which it is fed together with.
+// mayWaitFor returns the members for which each may wait while they get on, itself among them. A member that is detached, or was moved
+// to where the cache no longer has what it lacks, may wait for all others; everybody else, for those that are fed together with it and
+// have less.
 func (w *world) mayWaitFor(member string, of sdk.Delivery, has map[string]uint64, tell func(other string)) {
 	detaches := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
 	for other, bytes := range has {

@@ -33,8 +33,8 @@ func (f from) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.address))
 }
 
-// Who shows no certificate has few connections, and those for a while; who shows one has as many as its address may have, for as
-// long as it likes.
+// A caller without a certificate has few connections, each for a while; one with a certificate has as many as its address may have, for
+// as long as it likes.
 func TestAnonymousConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &shown{}

@@ -118,7 +118,7 @@ func TestConnectionsOverTheLimitWait(t *testing.T) {
 	}
 }
 
-// Who shows no certificate leaves room for those of its address that do: behind a proxy all have one.
+// Callers without a certificate leave room for those of the same address that have one: behind a proxy all share an address.
 func TestRoomForThoseWhoProveThemselves(t *testing.T) {
 	s := serveMost(t, 32, new(bytes.Buffer), nil) // 8 from one address, 2 of them without a certificate
 	refused := 0

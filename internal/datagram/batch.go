@@ -50,7 +50,7 @@ func NewBatch(socket *udp.Socket) *Batch {
 	return &Batch{socket: socket, outbox: udp.NewOutbox(socket), latest: make(map[*Out]int)}
 }
 
-// add seals a datagram of a link that is locked.
+// add seals a datagram of a link. It is called with by.mu held.
 func (b *Batch) add(by *Out, to netip.AddrPort, h wire.Header, payload []byte) {
 	at, begun := b.latest[by]
 	size, together := wire.Overhead+len(payload), b.socket.Offload().Segment
@@ -93,8 +93,8 @@ func (b *Batch) Flush() {
 	clear(b.latest)
 }
 
-// write sends some of what there is, or returns why not even the first was sent. A deadline
-// would be that of all who send, and pass while this goroutine waits for a processor.
+// write sends some of what there is, or returns why not even the first was sent. It sets no deadline: that
+// would hold for everybody who sends, and could pass while this goroutine waits for a processor.
 func (b *Batch) write(runs []udp.Run) (sent int, err error) {
 	for try := range sendTries {
 		if try > 0 {

@@ -84,7 +84,7 @@ func report(t *testing.T, in *datagram.In) []byte {
 	return whole
 }
 
-// What says where a child is may not send to anybody else.
+// A report that says where a child is cannot have datagrams sent to anybody else.
 func TestReportsOfOthersAreIgnored(t *testing.T) {
 	child, parent := listen(t), netip.MustParseAddrPort("127.0.0.1:9")
 	here, there := addressOf(child), netip.MustParseAddrPort("127.0.0.2:9")

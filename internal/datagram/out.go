@@ -13,8 +13,8 @@ import (
 // headers is how many bytes IP and UDP add: the network carries them, so they count.
 const headers = 28
 
-// Out is a link seen from the parent: what leaves is sealed, within the pace, and while
-// the breaker lets it.
+// Out is a link seen from the parent: what leaves is sealed, keeps to the pace, and stops
+// when the breaker trips.
 type Out struct {
 	mu       sync.Mutex
 	box      *wire.Box
@@ -31,7 +31,7 @@ type Out struct {
 }
 
 // NewOut returns the parent's side of a link with a secret and a first guess of its round
-// trip, to a child on a host: at which port, its reports will say. It sends at most so
+// trip, to a child on a host, whose reports will show its port. It sends at most so
 // many bytes per second; zero is no limit.
 func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
 	now := time.Now()
@@ -48,9 +48,9 @@ func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip
 	return o
 }
 
-// Take takes a child's report. Where it comes from is where the child is, unless that was
-// known before: on the host that opened the link, for others might not want what is sent
-// to them. Reports that others overtook are old.
+// Take takes a child's report. Its source address shows where the child is, if that was not known before. It must be
+// the host that opened the link: another host might not want what is sent
+// there. Reports that later ones have overtaken are dropped.
 func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 	header, payload, err := o.reports.Open(whole)
 	if err != nil || header.Kind != wire.Feedback {
@@ -70,7 +70,7 @@ func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 	o.hear(report, now)
 }
 
-// hear has the pace follow what came.
+// hear has the pace follow what came. It is called with o.mu held.
 func (o *Out) hear(r wire.Report, now time.Time) {
 	o.use.Lost, o.received = r.Lost, r.Received
 	if r.Received == 0 || r.Number >= o.next {
@@ -83,7 +83,7 @@ func (o *Out) hear(r wire.Report, now time.Time) {
 	}, now)
 }
 
-// Check returns whether the breaker trips now. It is to be called now and then, whether
+// Check reports whether the breaker trips now. It is to be called now and then, whether
 // the child reports or not.
 func (o *Out) Check(now time.Time) (trips bool) {
 	o.mu.Lock()

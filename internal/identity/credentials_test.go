@@ -93,7 +93,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	})
 }
 
-// Who reads files for the first time waits for those that are just being replaced.
+// Whoever reads files for the first time waits for those that are just being replaced.
 func TestFilesInTheMiddleOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, second, files := aliceThenBob(t)

@@ -160,7 +160,7 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-// Who it is of, and for whom, is read as the token says it; a token that says it otherwise says nothing.
+// Whose a token is, and for whom, is read in the one form that tokens have; a token in another form says nothing.
 func TestClaimsOf(t *testing.T) {
 	for text, want := range map[string]Claims{
 		`{"sub":"system:serviceaccount:ns:agent","aud":["a","b"]}`: {Account: "ns/agent", Audiences: []string{"a", "b"}},

@@ -21,8 +21,8 @@ const maxLabel = 63
 // suffixSize is how long the end of a hash is that follows a name: a hyphen and hexadecimal digits.
 const suffixSize = 1 + 8
 
-// Label returns a name, as of a node or a pod, as one DNS label. A name that is one stays as it is, unless it ends as those that are
-// made here; of others, the beginning of their hash is added, so that no two names become one.
+// Label returns the name of a node or a pod as one DNS label. A name that is one already stays as it is, unless it ends like those that
+// are made here. To all others the beginning of their hash is added, so that no two names become one.
 func Label(name string) string {
 	label := strings.ReplaceAll(name, ".", "-")
 	if label == name && len(name) <= maxLabel && !endsWithHash(name) {
@@ -33,7 +33,7 @@ func Label(name string) string {
 	return strings.TrimRight(label[:min(len(label), maxLabel-len(suffix))], "-") + suffix
 }
 
-// endsWithHash reports whether a name could be one that a hash was added to: anybody can compute that, and call a node so.
+// endsWithHash reports whether a hash could have been added to a name: anybody can compute one, and name a node like that.
 func endsWithHash(name string) bool {
 	if len(name) < suffixSize {
 		return false

@@ -214,7 +214,7 @@ func TestBrokenContactIsReplaced(t *testing.T) {
 	})
 }
 
-// A link is opened within five seconds, or not at all, also over a contact to who does not answer; then there is none.
+// A link is opened within five seconds, or not at all, also over a contact to a peer that does not answer; the contact is gone then.
 func TestSilentContactIsGivenUp(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.prove()

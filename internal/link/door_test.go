@@ -91,7 +91,7 @@ func (e *entrance) wantRefused(reason string) {
 	}
 }
 
-// Who speaks something else, and who only measures the way, is not served, and it is said which.
+// A peer that speaks something else, or only measures the way, is not served, and it is said which of these it is.
 func TestDoorTellsWhyItRefuses(t *testing.T) {
 	e := open(t, listen(t))
 	raw := e.come()

@@ -31,7 +31,7 @@ type Feeding struct {
 	changed chan struct{} // closed when a stripe may have something to do
 }
 
-// NewFeeding returns the link to a child that wants all from an offset on.
+// NewFeeding returns the link to a child that wants everything from an offset on.
 func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options) *Feeding {
 	f := &Feeding{supply: supply, from: from, next: from, has: from, credit: from, changed: make(chan struct{})}
 	f.choice = parallel.New(0, 0, parallel.Bounds{}).Choice()

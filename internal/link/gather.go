@@ -23,7 +23,7 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 		left = min(left, int64(run.from-at))
 	}
 	to, most, err = t.store.Section(at)
-	if err == nil && most <= 0 { // whoever went on would do so for ever
+	if err == nil && most <= 0 { // going on would never end
 		err = fmt.Errorf("%w: DATA at offset %d, where nothing goes", wire.ErrProtocol, at)
 	}
 	return to, min(left, most), err
@@ -59,7 +59,7 @@ func (t *Taking) land(run span) error {
 	return t.tell()
 }
 
-// ended takes what all is.
+// ended takes the end: length and root.
 func (t *Taking) ended(conn *Conn, header wire.Header) error {
 	root, err := conn.readPayload(header.Length)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Taking) ended(conn *Conn, header wire.Header) error {
 	return t.tell()
 }
 
-// tell tells the store the end when all has landed.
+// tell tells the store the end when everything has landed. It is called with t.mu held.
 func (t *Taking) tell() error {
 	switch {
 	case t.end == nil || t.told || t.upTo < t.end.Length:

@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Who is at an agent's address and is another is not measured.
+// If another is at an agent's address, nothing is measured.
 func TestRoundTripOfAnother(t *testing.T) {
 	n := newNeighbours(t)
 	address, accepted := n.accepting(t)

@@ -65,7 +65,7 @@ func TestOwnTimeIsNotTheNeighbours(t *testing.T) {
 	}
 }
 
-// Who only drips is given up, however slow this side is.
+// A neighbour that only drips is given up, however slow this side is.
 func TestDrippingIsSilence(t *testing.T) {
 	to := emptyFile(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,15 +11,15 @@ const blockSize = 1 << 20
 // line is one stripe of a link that feeds.
 type line struct {
 	conn   *Conn
-	given  spans // that were given to it, and that the child may lack
-	told   int   // the number of stripes that it last told of
-	ended  bool  // it has told the end
+	given  spans // what was given to it, and the child may lack
+	told   int   // the number of stripes that it last told the child
+	ended  bool  // it has told the child the end
 	offset uint64
-	idle   [2]uint64 // what was next when it had nothing to do: at the last two beats, the older first
-	helped uint64    // what was given to it before this was given to others, too
+	idle   [2]uint64 // what was next when it had nothing to do, at the last two beats, the older first
+	helped uint64    // what was given to it before this offset was given to others, too
 }
 
-// errTooMany ends a stripe that is one more than were asked for.
+// errTooMany ends a stripe beyond those that are asked for.
 var errTooMany = &brokenError{errors.New("stripe is not wanted any more")}
 
 func (f *Feeding) attach(conn *Conn) *line {
@@ -42,7 +42,7 @@ func (f *Feeding) detach(l *line) {
 	f.announce()
 }
 
-// announce has the stripes look for something to do.
+// announce has the stripes look for something to do. It is called with f.mu held.
 func (f *Feeding) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -56,7 +56,7 @@ type task struct {
 	changed <-chan struct{}
 }
 
-// claim gives a stripe its next piece: what was lost with another first.
+// claim gives a stripe its next piece, beginning with what was lost with another stripe.
 func (f *Feeding) claim(l *line) (task, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *Feeding) relieve(l *line) {
 	f.announce()
 }
 
-// awaited returns the stripe for whose bytes the child waits, of those before an offset.
+// awaited returns the stripe whose bytes the child waits for, if they are before an offset. It is called with f.mu held.
 func (f *Feeding) awaited(before uint64) (slow *line) {
 	for _, l := range f.lines {
 		if run, found := l.given.next(f.has); found && run.from < before {
@@ -127,7 +127,7 @@ func (f *Feeding) grant(credit uint64) {
 	}
 }
 
-// landed forgets what the child has.
+// landed notes what the child has.
 func (f *Feeding) landed(upTo uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,22 +12,22 @@ import (
 type Store interface {
 	// Section returns where the bytes from an offset on go, and how many fit there.
 	Section(offset uint64) (to Place, most int64, err error)
-	// Landed says that all before an offset was written.
+	// Landed says that everything before an offset was written.
 	Landed(upTo uint64) error
-	// End says what all is.
+	// End says how long the object is, and its root.
 	End(End) error
 	// Answer returns what the parent is to know now.
 	Answer() Answer
 }
 
 // Place is where bytes go: into a file from a position on, in any order; or, if there is
-// no file, to a writer, those of one place one after the other.
+// no file, to a writer, one after the other.
 type Place struct {
 	File *os.File
 	At   int64
 	To   io.Writer
-	// Full is asked where the file's disk has no room, if it is set: whether there is some now, so that it is written again. It
-	// may take its time, but less than a neighbour's patience.
+	// Full, if it is set, is called when the file's disk has no room, and reports whether there is some now, so that writing is tried
+	// again. It may take its time, but less than a neighbour's patience.
 	Full func() bool
 }
 
@@ -42,7 +42,7 @@ func (p Place) writer() io.Writer {
 	return &insisting{io.NewOffsetWriter(p.File, p.At), p.Full}
 }
 
-// insisting writes again where there was no room.
+// insisting writes again when there was no room, if there is some then.
 type insisting struct {
 	to   io.Writer // goes on where it was after an error
 	full func() bool
@@ -60,9 +60,9 @@ func (w *insisting) Write(p []byte) (written int, err error) {
 
 // Answer is what a child tells its parent.
 type Answer struct {
-	Ack         uint64     // all before it is acknowledged,
+	Ack         uint64     // everything before it is acknowledged,
 	Level       wire.Level // and what that means
-	Credit      uint64     // all before it may be sent
+	Credit      uint64     // everything before it may be sent
 	TreeVersion uint64
 	Done        bool            // nothing more is wanted
 	Changed     <-chan struct{} // closed when asking again brings something else

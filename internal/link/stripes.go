@@ -14,15 +14,15 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Open opens a stripe that joins a link. They count from zero, which is the first one, if
-// it has to be opened again.
+// Open opens a stripe that joins a link. Stripes are numbered from zero, which is the first one, if
+// that has to be opened again.
 type Open func(ctx context.Context, stripe int) (*Conn, error)
 
 // Options say what a link may be made of.
 type Options struct {
 	// Bounds are how many stripes it may have; the zero Bounds are one.
 	Bounds parallel.Bounds
-	// Open opens more of them. It is nil at the end that accepts them.
+	// Open opens more stripes. It is nil at the end that accepts them.
 	Open Open
 	// Earlier is the number that a link to the same neighbour ended with; zero if there was none.
 	Earlier int
@@ -38,10 +38,10 @@ const (
 	LongPause  = time.Second
 )
 
-// errEnded says that a stripe came to a link that has ended.
+// errEnded says that a stripe was to join a link that has ended.
 var errEnded = errors.New("the link has ended")
 
-// stripes are the connections of a link. It goes on while one of them does: one that
+// stripes are the connections of a link, which goes on as long as one of them does. A stripe that
 // breaks alone is opened again by the end that opened it.
 type stripes struct {
 	options Options
@@ -51,13 +51,13 @@ type stripes struct {
 	running sync.WaitGroup
 
 	counting sync.Mutex
-	conns    []*Conn // those that live
+	conns    []*Conn // the living ones
 	kept     int     // this end keeps so many open,
-	wanted   int     // and so many are asked for
-	done     bool    // all that was wanted has come: none is opened again
-	taken    int     // the neighbour takes no more; 0 is not known
-	sent     uint64  // bytes of payload, by those that have ended,
-	received uint64  // and that came over them
+	wanted   int     // of so many that are asked for
+	done     bool    // everything that was wanted has come: none is opened again
+	taken    int     // the neighbour takes no more than these; 0 is not known
+	sent     uint64  // bytes of payload that ended stripes have sent,
+	received uint64  // and received
 }
 
 func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
@@ -153,7 +153,7 @@ func (s *stripes) carried() (sent, received uint64) {
 	return s.sent, s.received
 }
 
-// finish says that no stripe is worth being opened again.
+// finish notes that no stripe is worth opening again.
 func (s *stripes) finish() {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -166,8 +166,8 @@ func (s *stripes) finished() bool {
 	return s.done
 }
 
-// want has this end open more stripes if there are fewer. Of a link that is steered it
-// opens none again that are more.
+// want has this end open more stripes if there are fewer. If the link is steered, stripes beyond
+// that number are not opened again.
 func (s *stripes) want(number int) {
 	if s.options.Open == nil {
 		return
@@ -185,7 +185,7 @@ func (s *stripes) want(number int) {
 func (s *stripes) keep(stripe int, conn *Conn) {
 	wait := time.Duration(0)
 	if conn != nil {
-		_ = s.Join(conn) // why it ended is told by the link, if that ends
+		_ = s.Join(conn) // if the link ends, it says why
 		wait = FirstPause
 	}
 	for s.options.Open != nil && !s.finished() && pause.For(s.ctx, wait) {

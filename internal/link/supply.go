@@ -28,11 +28,11 @@ type Portion struct {
 	File   *os.File
 	At     uint64
 	Length uint64
-	// End is set when all was sent before, and it is known what all is.
+	// End is set when everything was sent before, and length and root are known.
 	End *End
 	// Changed is closed when asking again can bring something else.
 	Changed <-chan struct{}
-	// TreeVersion is that of the tree by which the child is fed.
+	// TreeVersion is the version of the tree by which the child is fed.
 	TreeVersion uint64
 }
 
@@ -42,8 +42,8 @@ type End struct {
 	Root   [wire.RootSize]byte
 }
 
-// Supply is where a parent takes from what it feeds one child. Stripes ask it one after
-// the other, and send at once.
+// Supply is where a parent takes what it feeds one child. Stripes ask it one after
+// the other, and send at the same time.
 type Supply interface {
 	// Next returns what there is for the child from an offset on, at most so many bytes.
 	// An error ends the link; a *Bye tells the child why.
@@ -58,13 +58,13 @@ type Supply interface {
 type Bye struct {
 	Reason wire.Reason
 	Text   string
-	Offset uint64 // what it tells; 0 is where the link was
+	Offset uint64 // what the BYE says; 0 stands for where the link was
 }
 
 func (b *Bye) Error() string { return fmt.Sprintf("%v: %s", b.Reason, b.Text) }
 
-// NotKept reports whether a link was not opened, or ended, for what the child asked for of a stream can be had nowhere any
-// more, and from where on it can.
+// NotKept reports whether a link was not opened, or ended, because what the child asked for of a stream can be had nowhere any
+// more; and from where on the stream can be had.
 func NotKept(err error) (from uint64, is bool) {
 	var refusal *wire.Refusal
 	var ended *Ended

@@ -15,14 +15,14 @@ import (
 const answerPause = 5 * time.Millisecond
 
 // Taking is a link seen from the child. What its stripes bring goes to where it belongs, in
-// whatever order it comes; what all has come before is the store's.
+// whatever order it comes; the store is told up to where everything has come.
 type Taking struct {
 	stripes
 	store Store
 
 	mu     sync.Mutex
-	upTo   uint64 // all before it has landed,
-	landed spans  // and these behind it
+	upTo   uint64 // everything before it has landed,
+	landed spans  // and these runs behind it
 	end    *End
 	told   bool // the store knows the end
 	bid    bool // the parent was told that nothing more is wanted
@@ -30,7 +30,7 @@ type Taking struct {
 	has atomic.Uint64 // everything before it has landed; for callers that do not wait for the store, which may take its time
 }
 
-// NewTaking returns the link to a parent of which all from an offset on is wanted.
+// NewTaking returns the link to a parent from which everything from an offset on is wanted.
 func NewTaking(ctx context.Context, from uint64, store Store, options Options) *Taking {
 	t := &Taking{store: store, upTo: from}
 	t.has.Store(from)
@@ -50,7 +50,7 @@ func (t *Taking) Run(conn *Conn) error {
 	return err
 }
 
-// Carried returns how many bytes of payload came over the link when it has ended, those among them that
+// Carried returns, when the link has ended, how many bytes of payload came over it, including bytes that
 // came twice.
 func (t *Taking) Carried() (received uint64) {
 	_, received = t.carried()
@@ -112,7 +112,7 @@ func (t *Taking) heed(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// data lands a payload. Only bytes come that may; and those of a single stripe in order.
+// data lands a payload. Only bytes that were asked for may come, and those of a single stripe in order.
 func (t *Taking) data(conn *Conn, header wire.Header) error {
 	at, left := header.Offset, int64(header.Length)
 	if credit := t.store.Answer().Credit; at+uint64(left) > credit {
@@ -151,7 +151,7 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 				return err
 			}
 			told = now
-			if !t.isStriped() { // of stripes, the parent has to know what has come, too
+			if !t.isStriped() { // of several stripes, the parent has to know what has come, too
 				beat.Reset(heartbeat)
 			}
 		}

@@ -22,7 +22,7 @@ func (f *Feeding) tune(first *Conn) {
 	tuner := parallel.New(leastRTT(info), f.options.Earlier, f.options.Bounds)
 	f.choose(tuner.Choice())
 	if info == nil {
-		return // no connection of the kernel's: nothing can be learnt of it
+		return // it is not the kernel's connection: nothing can be learnt about it
 	}
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -42,12 +42,12 @@ func (f *Feeding) tune(first *Conn) {
 	}
 }
 
-// steeredPiece is how much a stripe of a link that is steered gets at once: its window may
+// steeredPiece is how much a stripe of a steered link gets at once: its window may
 // be small.
 const steeredPiece = 64 << 10
 
-// Steer has a link that is steered have so many stripes. What is too many of them
-// ends when it has nothing under way.
+// Steer has a steered link have so many stripes. Those that are too many
+// end when they have nothing under way.
 func (f *Feeding) Steer(stripes int) {
 	stripes = min(max(1, stripes), f.options.Bounds.Most)
 	f.choose(parallel.Choice{Stripes: stripes, Reason: parallel.Fixed, Piece: steeredPiece})
@@ -88,8 +88,8 @@ const (
 	leastUnsent  = 128 << 10
 )
 
-// ready has a stripe that is or may be among others take what it is ready for. That this cannot be set costs
-// nothing but time.
+// ready has a stripe that has others beside it, or may have, take only what it is ready for. If this cannot be set, that costs
+// nothing but time. It is called with f.mu held.
 func (f *Feeding) ready(l *line) {
 	if !f.choice.Alone() {
 		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))
@@ -141,12 +141,12 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	return o.facts
 }
 
-// forget drops the stripes that have ended, of those that are not looked at.
+// forget drops from the lookout stripes that have ended.
 func (o *lookout) forget(conns []*Conn) {
 	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.Info() == nil })
 }
 
-// leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.
+// leastRTT returns the round trip of a connection's path, without the time that its ends took to answer; zero if it is not the kernel's connection.
 func leastRTT(info *unix.TCPInfo) time.Duration {
 	if info == nil {
 		return 0

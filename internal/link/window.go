@@ -13,7 +13,7 @@ import (
 // largestFirst is the largest window that a handshake can tell of: it is not scaled.
 const largestFirst = 64 << 10
 
-// Unbounded is a window that bounds nothing.
+// Unbounded is a window that does not bound anything.
 const Unbounded = 1 << 30
 
 // SetFirstWindow bounds the window of all connections that a listener accepts from now on,
@@ -70,20 +70,20 @@ func setBuffer(fd, bytes, lock int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
-// largestHeld is the largest window for which the kernel is not left the choice of the buffer.
-// Whenever it enlarges that, it sets the clamp to what of it can be a window.
+// largestHeld is the largest window for which the buffer is not left to the kernel.
+// Whenever the kernel enlarges a buffer, it sets the clamp to the part of it that can be a window.
 const largestHeld = 256 << 10
 
-// spare is how many times the buffer that its window needs a connection may have. One that has more gets less when its
-// window does: if the kernel finds that segments are larger than it thought, or nobody is there to set it, a window is
-// what the buffer lets it be.
+// spare is how many times the buffer that its window needs a connection may have. A connection that has more gets a smaller buffer
+// when its window becomes smaller: if the kernel finds that segments are larger than it thought, and nobody sets the window again,
+// the buffer alone bounds it.
 const spare = 4
 
 // SetWindow bounds the window that the other end is shown: it sends so many bytes in a
 // round trip at most. More takes effect at once, less when what was shown is used up.
 //
-// It is to be called again from time to time, also with the same: when the kernel learns that
-// segments are larger than it thought, it sets the clamp to what of the buffer can be a window.
+// It is to be called again from time to time, even with the same window: when the kernel learns that
+// segments are larger than it thought, it sets the clamp to the part of the buffer that can be a window.
 func (c *Conn) SetWindow(bytes int) error {
 	c.windowed.Store(bytes < wakeAt)
 	return c.control(func(fd int) error {
@@ -101,8 +101,8 @@ func (c *Conn) SetWindow(bytes int) error {
 }
 
 // prepareBuffer gives a socket a buffer that is large enough for a window, not much larger, and that the kernel
-// does not enlarge. Where the window is large, or the buffer may not be, it does. It reports whether the buffer fits: one
-// that holds what the other end was shown before is made smaller when that is used up.
+// does not enlarge. If the window is large, or the buffer must not be, the kernel may. It reports whether the buffer fits: a buffer
+// that has to hold what the other end was shown before is made smaller when that is used up.
 func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	has, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || !canLock() {
@@ -126,7 +126,7 @@ func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	return fits, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
-// isUsedUp reports whether the other end was shown no larger window than this: what it was shown needs room. Kernels
+// isUsedUp reports whether the other end has used up any larger window that it was shown: until then, that needs room. Kernels
 // before 6.2 do not tell.
 func isUsedUp(fd, bytes int) bool {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)

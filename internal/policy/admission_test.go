@@ -17,7 +17,7 @@ func silent(client string, minimum bytesize.Size, priority, seconds int) policy.
 	return policy.Place{Client: client, Share: policy.Share{Minimum: minimum, Priority: priority}, Silent: time.Duration(seconds) * time.Second}
 }
 
-// Who waits in a queue has the places of those that bring nothing, and no other's; as few as it takes, and none if all
+// A client that waits in a queue gets the places of clients that bring nothing, and no other's; as few as it takes, and none if all
 // of them are not enough.
 func TestPlacesOfThoseThatBringNothing(t *testing.T) {
 	busy, idle, quiet, first := silent("busy", 50, 0, 14), silent("idle", 20, 0, 60), silent("quiet", 30, 0, 15), silent("first", 50, 2, 60)
@@ -47,8 +47,8 @@ func TestPlacesOfThoseThatBringNothing(t *testing.T) {
 	}
 }
 
-// However clients stand: who is let in fits, no place is given that need not be, or of one that brings something or
-// comes first; and who is not would fit by none of those that there are.
+// However clients stand: a client that is let in fits, and takes no place that it need not take, nor that of a client that brings
+// something or comes first. A client that is not let in would not fit with all the places that it could take.
 func TestPlacesOfAnyClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := policy.Policy{Link: 100, Admission: policy.Queue}

@@ -170,7 +170,7 @@ func TestSettledAtOnce(t *testing.T) {
 	}
 }
 
-// In the first round nobody is waited for who cannot be the nearest: an agent that does not answer for long.
+// In the first round an agent that has not answered for long is not waited for: it cannot be the nearest.
 func TestFirstRoundWaitsForTheNearest(t *testing.T) {
 	s := newSite(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

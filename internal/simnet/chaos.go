@@ -37,7 +37,7 @@ type Fault struct {
 	Kind        Kind
 	A, B        string // B is empty for a host's fault
 	Rate        Rate   // of slow
-	Skip        int64  // of corrupt: bytes before the one that is hit
+	Skip        int64  // of corrupt: bytes before the byte that is hit
 }
 
 func (f Fault) String() string {

@@ -118,7 +118,7 @@ func (n *Network) Reset(a, b string) {
 }
 
 // Kill ends the host's process: its calls fail, its listeners are gone, its
-// connections are reset, and who dials is refused.
+// connections are reset, and whoever dials it is refused.
 func (h *Host) Kill() { h.end("kill", false) }
 
 // PowerOff takes the machine away: its peers hear nothing at all.

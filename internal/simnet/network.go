@@ -21,7 +21,7 @@ const ConnectTimeout = 127 * time.Second
 // Network is a set of hosts with a link between any two. Its methods, and those
 // of all that it hands out, may be called from any goroutine of one bubble.
 type Network struct {
-	mu     sync.Mutex // held for short work only, never while waiting
+	mu     sync.Mutex // held for short work only, never while waiting; by exported functions, and so in all others
 	random *rand.Rand
 	agenda agenda
 	log    record

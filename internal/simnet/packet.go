@@ -44,7 +44,7 @@ func (h *Host) ListenPacket(address string) (*PacketConn, error) {
 }
 
 // Join has the socket receive what is sent to a group at its own port. A
-// group's name is one that no host has.
+// group's name must not be a host's.
 func (s *PacketConn) Join(group string) {
 	s.host.net.mu.Lock()
 	defer s.host.net.mu.Unlock()

@@ -2,8 +2,8 @@ package simnet
 
 import "time"
 
-// signal wakes all who wait for a change. It blocks on channels alone, so that
-// a bubble knows its waiters to be idle.
+// signal wakes whoever waits for a change. It blocks on channels alone, so that
+// a synctest bubble knows its waiters to be idle.
 type signal struct{ changed chan struct{} }
 
 func (s *signal) wake() {

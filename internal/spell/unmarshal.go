@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// UnmarshalYAML reads a YAML text strictly. What is wrong with it is said in the words of who wrote it, and where.
+// UnmarshalYAML reads a YAML text strictly. What is wrong with it, and where, is said in the words of whoever wrote it.
 func UnmarshalYAML(text []byte, into any) error {
 	err := yaml.UnmarshalStrict(text, into)
 	if err == nil {

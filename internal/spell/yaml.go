@@ -19,7 +19,7 @@ var (
 	}
 )
 
-// YAML says what is wrong with a YAML text in the words of who wrote it.
+// YAML says what is wrong with a YAML text in the words of whoever wrote it.
 func YAML(err error) error {
 	if err == nil {
 		return nil

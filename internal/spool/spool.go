@@ -124,6 +124,7 @@ func (s *Spool) Cut(from uint64) error {
 	return failed
 }
 
+// drop gives back a segment. It is called with s.mu held.
 func (s *Spool) drop(number uint64) error {
 	file := s.files[number]
 	delete(s.files, number)

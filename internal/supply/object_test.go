@@ -80,7 +80,7 @@ func TestObjectIsHeldAndEnds(t *testing.T) {
 	}
 }
 
-// Who changes the file meanwhile is found out before the end is told, over every link anew.
+// That a file was changed meanwhile is found out before the end is told, over every link anew.
 func TestObjectThatChanges(t *testing.T) {
 	name, from := source(t, make([]byte, 10))
 	from.Known(object.Root{1})

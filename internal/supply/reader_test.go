@@ -23,7 +23,7 @@ func (i *idle) Read(p []byte) (int, error) {
 	return i.from.Read(p)
 }
 
-// Who gives nothing for a while is read on; who does for ever is not asked for ever.
+// A source that gives nothing for a while is read on; one that never gives anything is not asked for ever.
 func TestReadersThatGiveNothing(t *testing.T) {
 	text := func(times int) io.Reader { return supply.Reader(&idle{strings.NewReader("text"), times}) }
 	if err := iotest.TestReader(text(50), []byte("text")); err != nil {

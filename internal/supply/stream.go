@@ -101,6 +101,7 @@ func (s *Stream) Release(upTo uint64) {
 	s.release()
 }
 
+// release gives back what nobody wants any more. It is called with s.mu held.
 func (s *Stream) release() {
 	if upTo := s.over(); upTo >= s.released+streamSegment {
 		s.released = upTo - upTo%streamSegment
@@ -108,7 +109,7 @@ func (s *Stream) release() {
 	}
 }
 
-// over returns before where nothing is wanted any more, nor being sent.
+// over returns the offset before which nothing is wanted any more, nor being sent. It is called with s.mu held.
 func (s *Stream) over() uint64 {
 	upTo := s.unwanted
 	for _, offset := range s.inHand {

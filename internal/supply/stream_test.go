@@ -138,7 +138,7 @@ func TestStreamKeepsWhatIsBeingSent(t *testing.T) {
 	}
 }
 
-// A stream that is held hands nothing out, not even its end; who waits is told of all that changes.
+// A stream that is held hands nothing out, not even its end; whoever waits is told of all that changes.
 func TestStreamIsHeldAndEnds(t *testing.T) {
 	s := supply.NewStream(t.TempDir(), 0)
 	defer s.Close()

@@ -88,7 +88,7 @@ func Loop(t testing.TB, path string, size int64) (device string) {
 	return device
 }
 
-// Freeze has the file system that a directory is on answer nobody who writes to it, as one whose device does not, until it is thawed.
+// Freeze has the file system of a directory answer no write until it is thawed, as if its device did not answer.
 func Freeze(t testing.TB, dir string) (thaw func()) {
 	t.Helper()
 	at, err := os.Open(dir)
@@ -152,8 +152,8 @@ func New(t testing.TB, size string) *Disk {
 // Cut mounts what is left of the disk if its power is cut now, while nobody writes to it, until done is called.
 func (d *Disk) Cut(t testing.TB) (dir string, done func()) {
 	t.Helper()
-	// Each has a file of its own: what other programs hold of an earlier one for a moment, who copy all mounts as containers do, is
-	// still written to that.
+	// Each has a file of its own: other programs, as containers that copy all mounts, may hold an earlier one for a moment, and what
+	// they hold is still written to that.
 	d.cuts++
 	cut := filepath.Join(d.work, fmt.Sprintf("cut-%d.img", d.cuts))
 	snapshot(t, d.image, cut)

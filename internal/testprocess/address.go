@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The ports of addresses. Who asks its kernel for any port gets one above 32767: between the choice of an address and the start of
+// The ports of addresses. A program that asks the kernel for any port gets one above 32767: between the choice of an address and the start of
 // the program that is to listen there, and while that is started again, nobody is given its port.
 const (
 	firstPort = 20_000

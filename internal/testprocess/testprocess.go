@@ -24,7 +24,7 @@ func Binary(t testing.TB, importPath string) string {
 	return binary
 }
 
-// Build builds a command of this module or of one that it depends on, once per
+// Build builds a command of this module or of a module that it depends on, once per
 // process, and returns the program's file, which is there until Remove.
 func Build(importPath string) (binary string, err error) {
 	return once(importPath, func(dir string) (string, error) { return build(importPath, "", dir) })

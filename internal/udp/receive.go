@@ -74,7 +74,7 @@ func (s *Socket) Arrived() time.Time { return s.arrived }
 // are set, too.
 const longWait = 10 * time.Second
 
-// split hands on each datagram of those that the kernel merged. One that was cut off is lost.
+// split hands on each of the datagrams that the kernel has merged. A datagram that was cut off is lost.
 func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort)) {
 	from, is := message.Addr.(*net.UDPAddr)
 	if !is || message.Flags&unix.MSG_TRUNC != 0 {
@@ -93,9 +93,9 @@ func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort))
 	}
 }
 
-// arrival is when something came that was stamped by the kernel, and is read now. The kernel stamps by the wall clock, which is set
-// while a socket lives: the stamp says how long it waited, and no more. Who compares it with a later time would find hours
-// between them otherwise.
+// arrival returns when something came that the kernel has stamped, and that is read now. The kernel stamps by the wall clock, which may
+// be set while a socket lives. So the stamp only tells how long the datagram waited: compared with a later time, it could seem hours
+// old.
 func arrival(stamp, now time.Time) time.Time {
 	waited := now.Sub(stamp)
 	if waited < 0 || waited > longWait {

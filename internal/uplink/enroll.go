@@ -77,13 +77,13 @@ func askedWhere(err error, config Config) string {
 	return ": is a manager at " + strings.Join(config.Endpoints, ", ") + "?"
 }
 
-// lapsed reports whether no manager takes the credentials any more, not even to renew them.
+// lapsed reports whether no manager accepts the credentials any more, not even to renew them.
 func lapsed(c *identity.Credentials) bool {
 	return time.Since(c.Expiry()) > identity.ClockTolerance
 }
 
-// Lapsed is why no manager takes the credentials of a configuration any more, where whoever uses it is to keep them fresh: they
-// have expired too long ago even to be renewed. It is nil where they have not, cannot be read, or others bring new ones.
+// Lapsed returns why no manager accepts a configuration's credentials any more, if its user is to keep them fresh: they
+// expired too long ago even to be renewed. It is nil if they did not, cannot be read, or are renewed by somebody else.
 func (c Config) Lapsed() error {
 	if !c.Renew || c.ServiceAccountTokenFile != "" {
 		return nil
@@ -96,8 +96,8 @@ func (c Config) Lapsed() error {
 		current.ID, c.CredentialsDir, current.Expiry().Local().Format(time.DateTime))
 }
 
-// enterPause is the pause before managers are asked again that could not answer: where
-// a cluster starts, others are often there first.
+// enterPause is the pause before managers that could not answer are asked again: when
+// a cluster starts, they are often not there yet.
 const enterPause = time.Second
 
 // enterPod exchanges the token of this pod's ServiceAccount.

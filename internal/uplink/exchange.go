@@ -113,7 +113,7 @@ func (e *exchanging[Q, A]) step() error {
 	return nil
 }
 
-// answered takes an answer. What the first one says comes before what there is to report.
+// answered takes an answer. The first answer is taken before anything is reported.
 func (e *exchanging[Q, A]) answered(answer A) error {
 	e.silence.Reset(patience)
 	err := e.take(answer)
@@ -124,7 +124,7 @@ func (e *exchanging[Q, A]) answered(answer A) error {
 	return err
 }
 
-// send sends a message beside what else is done: a manager that has much to tell reads no more while nobody takes that,
+// send sends a message in a goroutine of its own: a manager that has much to tell reads nothing while that is not taken,
 // and both would wait for each other.
 func (e *exchanging[Q, A]) send() {
 	e.awake, e.isSending = nil, true

@@ -22,17 +22,17 @@ const (
 	patience = 4 * time.Second
 	// reattach is about how long to wait before a broken stream is opened again.
 	reattach = 500 * time.Millisecond
-	// reattachSoon is the same for a stream that held for settled, of a node that takes
-	// part in deliveries: one that stays away is replaced.
+	// reattachSoon takes its place for a stream that has held for settled, of a node that takes
+	// part in deliveries: a node that stays away is replaced.
 	reattachSoon = 100 * time.Millisecond
 	settled      = 5 * time.Second
-	// held is after how long a stream has been there, not only asked for: gRPC tries for a while.
+	// held is how long a stream must last to count as having been there, and not only asked for: gRPC tries for a while.
 	held = 30 * time.Second
-	// manyAttempts in vain are told of even while a manager is heard otherwise.
+	// manyAttempts is how many attempts in vain are told of even while a manager is heard on other streams.
 	manyAttempts = 8
 )
 
-// Ended says how a session ended that was not left.
+// Ended says how a session ended, other than by leaving.
 type Ended struct{ State groupv1.MemberState }
 
 func (e *Ended) Error() string {
@@ -51,12 +51,12 @@ func (e *Ended) Error() string {
 type Attendance struct {
 	// Reports returns how its deliveries stand. While there are any, they are sent every second.
 	Reports func() []*groupv1.DeliveryReport
-	// Assign takes what has changed of what the node has to do. It is called from one
+	// Assign takes the changes in what the node has to do. It is called from one
 	// goroutine, the one that keeps the stream alive: it must not block.
 	Assign func(*groupv1.Assignments)
 	// Wake has the reports sent now.
 	Wake <-chan struct{}
-	// Measure takes to which agents round trips are to be measured, with every answer; nil is to none now. It must not block.
+	// Measure is told with every answer which agents round trips are to be measured to; nil is none now. It must not block.
 	Measure func(*groupv1.Measuring)
 	// RoundTrips returns what was measured since it was last asked.
 	RoundTrips func() []*groupv1.RoundTrip
@@ -253,7 +253,7 @@ func (u *Uplink) goodbye(registration *agentv1.Registration) {
 	}
 }
 
-// attend does a thing that goes on for long, again whenever it breaks, until ctx
+// attend does something that goes on for long, and does it again whenever it breaks, until ctx
 // is done or it fails for good.
 func (u *Uplink) attend(ctx context.Context, what string, do func(context.Context) error) error {
 	return u.attendWith(ctx, what, reattach, do)
@@ -324,7 +324,7 @@ func brokenBy(err error) string {
 	return "the manager that answers has lost the one that leads"
 }
 
-// refusal says why something that goes on for long does not, for good.
+// refusal says why something that was to go on for long has failed for good.
 type refusal struct {
 	what, credentialsDir string
 	err                  error
@@ -340,13 +340,13 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// cutOff reports whether a manager was reached that is of no use: it is silent, or cannot
+// cutOff reports whether a manager was reached that is of no use, because it is silent, or cannot
 // reach the others.
 func cutOff(err error) bool {
 	return errors.Is(err, errSilent) || status.Code(err) == codes.Unavailable && Reason(err) != ""
 }
 
-// isTooLarge reports whether gRPC refused a message for its size: the answer to a question is as large the next time.
+// isTooLarge reports whether gRPC refused a message for its size: the same question has as large an answer the next time.
 func isTooLarge(err error) bool {
 	return Reason(err) == "" && strings.Contains(status.Convert(err).Message(), "message larger than max")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// Credentials that no manager renews any more are told of where nobody else brings new ones.
+// It is told that no manager renews credentials any more, if nobody else brings new ones.
 func TestLapsedCredentialsAreTold(t *testing.T) {
 	const longest = identity.CertificateLifetime + identity.ClockTolerance
 	for _, tt := range []struct {

@@ -12,7 +12,7 @@ import (
 // begins to lead, is no news.
 const awayPatience = 5 * time.Second
 
-// reach tells when no manager is heard any more by what goes on for long, and when one is again.
+// reach tells when no stream that was to go on hears a manager any more, and when one hears it again.
 type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
@@ -26,8 +26,8 @@ type reach struct {
 	telling bool       // somebody is told
 }
 
-// TellAway has it told when no manager has been heard for a while: since when; and, with the zero time, when one is
-// heard again. It is called before the uplink is used.
+// TellAway has tell called when no manager has been heard for a while, with the time since when; and with the zero time when one
+// is heard again. It is called before the uplink is used.
 func (u *Uplink) TellAway(tell func(since time.Time)) { u.reach.tell = tell }
 
 // begin notes that a manager is to be heard from now on.
@@ -58,7 +58,7 @@ func (r *reach) isAway() {
 }
 
 // say has something told, in place of what was not told yet. The callback may take as long as it likes, as when it writes to a
-// terminal that stands still: nothing else waits for it. The caller has the lock.
+// terminal that stands still: nothing else waits for it. It is called with r.mu held.
 func (r *reach) say(since time.Time) {
 	r.news = &since
 	if !r.telling {
@@ -83,7 +83,7 @@ func (r *reach) tellAll() {
 	}
 }
 
-// tellAgain tells once more that no manager is heard, if that was told: why that is so has changed.
+// tellAgain tells once more that no manager is heard, if that was told: the reason has changed.
 func (r *reach) tellAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *reach) hasHeard() bool {
 	return !r.last.IsZero()
 }
 
-// stop has nothing told any more.
+// stop has nothing more told.
 func (r *reach) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

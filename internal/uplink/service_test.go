@@ -93,7 +93,7 @@ func TestExposedFilesAreTold(t *testing.T) {
 	}
 }
 
-// Who was away for so long that its credentials have expired is let in by a token as one that has none.
+// A service that was away for so long that its credentials have expired is let in by a token like one that has none.
 func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -198,8 +198,8 @@ func TestAwayIsToldInTime(t *testing.T) {
 	})
 }
 
-// Who never reaches a manager says so 5 s after it has begun, though its first attempt goes on, and later, but not with every
-// attempt; one that restarts is no news. Who was revoked says what to do.
+// A service that never reaches a manager says so 5 s after it has begun, though its first attempt goes on, and later, but not with every
+// attempt; a manager that restarts is no news. A service that was revoked says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said testprocess.Output // it is told beside the attempts
@@ -228,7 +228,7 @@ func TestLoneServiceSaysSo(t *testing.T) {
 	})
 }
 
-// Who hears a manager, or ends before, does not say that none has answered; a few attempts that fail are no news before 5 s.
+// A service that hears a manager, or ends before, does not say that none has answered; a few attempts that fail are no news before 5 s.
 func TestHeardManagersAreNoNews(t *testing.T) {
 	for name, heard := range map[string]time.Duration{"heard": 4 * time.Second, "ended": time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -33,6 +33,7 @@ func newTransports(endpoints []string) *transports {
 // generation is an attribute of an address: gRPC keeps the connection that it has to an equal one.
 type generation struct{}
 
+// addresses returns where to connect, as gRPC is to see it. It is called with t.mu held.
 func (t *transports) addresses() (state resolver.State) {
 	for _, endpoint := range t.endpoints {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: endpoint, Attributes: attributes.New(generation{}, t.made)})

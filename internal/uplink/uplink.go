@@ -30,8 +30,8 @@ import (
 
 // callPolicy retries what a manager could not do for the moment. That is safe: a
 // repeated change has one effect by its request_id, an enrolment by its
-// certificate request, and what else there is may be done twice. Nobody but gRPC tries a call
-// again that is UNAVAILABLE for a moment; what must be done however long that takes is
+// certificate request, and all other calls may be made twice. Only gRPC retries a call
+// that is UNAVAILABLE for a moment. What must be done however long it takes is
 // called again when all these attempts have failed: the SDK's seals and receipts, and a pod's
 // enrolment. A gatherer's session is not retried here: its client attaches again
 // itself, and says meanwhile what is in the way.
@@ -188,7 +188,7 @@ func (u *Uplink) ID() (identity.ID, error) {
 	return current.ID, nil
 }
 
-// PodSession is that of the configuration.
+// PodSession returns the configuration's PodSession.
 func (u *Uplink) PodSession() string { return u.config.PodSession() }
 
 // Clock returns the managers' clock, as learned from what they answer.
@@ -197,7 +197,7 @@ func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 // Security returns what data connections are secured with: the same credentials.
 func (u *Uplink) Security() identity.TLS { return u.security }
 
-// renewalCheck is how often it is looked whether the certificate is due.
+// renewalCheck is how often it is checked whether the certificate is due for renewal.
 const renewalCheck = 20 * time.Second
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
@@ -242,7 +242,7 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 }
 
 // Enroll exchanges a join token for credentials, and writes them to the
-// configuration's directory. A token of another role is refused; no role is any.
+// configuration's directory. A token of another role is refused, unless role is empty.
 func Enroll(ctx context.Context, config Config, role identity.Role, token string, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
@@ -332,7 +332,7 @@ func Words(err error) string {
 // closedWords are of a call after Close.
 const closedWords = "the client was closed"
 
-// inWords is an error that says what Words says of it.
+// inWords is an error whose text is what Words says of it.
 type inWords struct{ error }
 
 func (e inWords) Error() string { return Words(e.error) }

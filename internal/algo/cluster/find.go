@@ -20,7 +20,7 @@ type Node struct {
 	Label string // of its cluster, where that is given
 }
 
-// Clusters says who belongs together.
+// Clusters says which nodes belong together.
 type Clusters struct {
 	of        map[string]string // cluster, by node
 	nodes     map[string][]string
@@ -125,7 +125,7 @@ func (t ties) joins(size int, threshold time.Duration) bool {
 	return t.known >= min(size, enough) && t.worst <= threshold
 }
 
-// bearable is how far apart those may be who are together already.
+// bearable returns how far apart nodes may be that are in one cluster already.
 func bearable(threshold time.Duration) time.Duration { return threshold + threshold/2 }
 
 // keep leaves nodes where they were, as far as they still belong there, and returns the others.
@@ -282,8 +282,8 @@ func (c *Clusters) chooseLandmarks() (names []string) {
 	return names
 }
 
-// Guest returns the cluster of one who measures the nodes, but is not measured itself, and
-// was in a cluster before; empty if it is near none.
+// Guest returns the cluster of somebody that measures the nodes but is not measured itself, and
+// that was in a cluster before; empty if it is near none.
 func (c *Clusters) Guest(times map[string]time.Duration, before string) string {
 	all := make(map[string]ties)
 	for name, rtt := range times {

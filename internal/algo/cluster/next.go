@@ -21,7 +21,7 @@ const (
 
 // Why a node is measured, the first reason first.
 const (
-	isLandmark = iota // the distances from it tell who may be near
+	isLandmark = iota // the distances from it tell which nodes may be near
 	isDoubtful        // it is far, though others of its cluster are near, or it says otherwise: a queue may have been full
 	mayBeNear         // where a node belongs is decided by these
 	isOwed            // it has measured this one
@@ -40,8 +40,8 @@ type candidate struct {
 	order   uint64        // among equals: the same for both ends of a pair
 }
 
-// Next returns whom a node, or a guest, is to measure now, and whether there is more to
-// find out than whether all is as it was. Those that it waits for are left out.
+// Next returns the nodes that a node, or a guest, is to measure now, and whether there is more to
+// find out than whether all is as it was. Nodes whose answer it waits for are left out.
 func (c *Clusters) Next(who string, times *Times, waits func(name string) bool, now time.Time) (names []string, urgent bool) {
 	n := c.outlook(who, times, now)
 	var all []candidate

@@ -119,8 +119,8 @@ func TestSitesAreFound(t *testing.T) {
 	}
 }
 
-// Who asks for a longer threshold than others has the sites that are no farther from each other as one, though whom
-// to measure goes by the usual one.
+// A group that asks for a longer threshold than others has sites that are no farther from each other as one, though what nodes
+// measure follows from the usual threshold.
 func TestLongerThreshold(t *testing.T) {
 	const longer = 20 * ms
 	for seed := range uint64(5) {

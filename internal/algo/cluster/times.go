@@ -18,7 +18,7 @@ const (
 
 // Times are the round trips that nodes say they have measured.
 type Times struct {
-	said map[string]map[string]*samples // by who says it, and of whom
+	said map[string]map[string]*samples // by the node that says it, and the node that it measured
 }
 
 // NewTimes returns times of nobody.
@@ -65,7 +65,7 @@ func (t *Times) Between(a, b string, now time.Time) (time.Duration, bool) {
 	return max(there, back), saidThere && saidBack
 }
 
-// Of returns whom a node has measured, and its times.
+// Of returns the nodes that a node has measured, and its times.
 func (t *Times) Of(from string, now time.Time) map[string]time.Duration {
 	times := make(map[string]time.Duration, len(t.said[from]))
 	for to, s := range t.said[from] {

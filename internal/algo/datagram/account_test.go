@@ -60,7 +60,7 @@ func TestStaleIsCountedAndNotHandedOn(t *testing.T) {
 	}
 }
 
-// Who was there from the start has lost what came before the first.
+// A member that was there from the start has lost whatever was sent before the first datagram that it got.
 func TestStartCounts(t *testing.T) {
 	a := algo.NewAccount(fresh, false)
 	arrive(a, 3, 4)

@@ -14,12 +14,12 @@
 //	           ▲                                │
 //	           └── rest ◀── no gain: back ──────┘
 //
-// It begins with one, which fills a path that loses nothing by itself; several that start
-// together fill its queue together, and what they bring waits for the one that lost most. The first
-// loss tells what the path is: where no queue stood, it loses by itself, and there are at once as many as the
-// round trip suggests.
+// It begins with one, which fills a path that loses nothing by itself. Several that start
+// together fill its queue together, and what they bring waits for the stripe that lost most. The first
+// loss tells what the path is like: if no queue stood, the path loses by itself, and as many stripes as the
+// round trip suggests are made at once.
 //
-// A standing queue is what more stripes do to others, and to themselves. While one stands
+// A standing queue is what more stripes do to others, and to themselves. While a queue stands
 // there are never more of them but fewer, until it costs something and the
 // queue is gone: then it was not the others' path that was filled.
 package parallel
@@ -55,7 +55,7 @@ const (
 	busyEnough = 0.7
 	// enough is the share of the best rate with which fewer stripes are as good as more.
 	enough = 0.95
-	// tooLittle is that with which they are given up after half of what is measured else, and
+	// tooLittle is the gain below which they are given up after half of the usual measurement, and
 	// farTooLittle after a quarter.
 	tooLittle    = 0.85
 	farTooLittle = 0.7
@@ -80,7 +80,7 @@ func (f Facts) waits() bool {
 // Bounds are how many stripes are allowed. Least is one if it is zero, and so is Most.
 type Bounds struct{ Least, Most int }
 
-// Within returns the bounds of somebody who allows so many at most.
+// Within returns the bounds that remain if the other end allows so many at most.
 func (b Bounds) Within(most int) Bounds {
 	return Bounds{Least: min(b.Least, most), Most: min(b.Most, most)}
 }

@@ -46,7 +46,7 @@ func (a *agent) receive(packets uint64) {
 	a.settle()
 }
 
-// beginAgain has the delivery begin again for those that wait, from its beginning.
+// beginAgain has the delivery begin again from its start, for the children that wait.
 func (a *agent) beginAgain() {
 	a.Helper()
 	from, needed := a.Unpark(start)
@@ -271,7 +271,7 @@ func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	}
 }
 
-// Who lost its place and comes anew goes on waiting, where the cache no longer has what it needs.
+// A child that lost its place and comes anew goes on waiting, if the cache no longer has what it needs.
 func TestDetachedChildComesAgainAndWaits(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: 4 * block, Slow: relay.Detach}, 4*block, "fast", "slow")
 	a.receive(4)
@@ -336,7 +336,7 @@ func TestChildrenThatAreFarAhead(t *testing.T) {
 	}
 }
 
-// Who waits is not served, though the cache may still hold what it needs: what is being
+// A child that waits is not served, though the cache may still hold what it needs: what is being
 // read for it cannot be discarded, and the others would wait for that.
 func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow")
@@ -359,7 +359,7 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	}
 }
 
-// Who is detached waits for the others to be done, and not for one of them that takes nothing of the little that it lacks, as one whose
+// A detached child waits for the others to be done, but not for one that takes nothing of the little that it lacks, because its
 // disk hangs: that may be for ever, and holds up nobody else.
 func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow", "hangs")
@@ -383,8 +383,8 @@ func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
 	}
 }
 
-// hung returns an agent of an object of 20 blocks that begins again for a slow child which has one: another has all, and one takes nothing
-// of the last that it lacks.
+// hung returns an agent of an object of 20 blocks that begins again for a slow child, which has one block: another has all, and a third
+// takes nothing of the two that it lacks.
 func hung(t *testing.T) (a *agent, now time.Time) {
 	a = newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow", "hangs")
 	a.length = 20 * block
@@ -415,8 +415,8 @@ func hung(t *testing.T) (a *agent, now time.Time) {
 	return nil, now
 }
 
-// Who is begun again for beside one that hangs does not lose its place to that: nobody is held up who takes nothing, whether its link
-// has ended meanwhile or not.
+// A slow child for which the delivery begins again does not lose its place to another that hangs: a child that takes nothing is not held
+// up, whether its link has ended meanwhile or not.
 func TestOneThatHangsIsHeldUpByNobody(t *testing.T) {
 	for name, leaves := range map[string]bool{"its link stays": false, "its link ends": true} {
 		t.Run(name, func(t *testing.T) {
@@ -445,7 +445,7 @@ func TestOneThatHangsIsHeldUpByNobody(t *testing.T) {
 	}
 }
 
-// Who lost its place beside one that hangs, whose link has ended meanwhile, does not wait for that.
+// A child that lost its place does not wait for another that hung, and whose link has ended since.
 func TestDetachedChildDoesNotWaitForOneThatHungAndIsGone(t *testing.T) {
 	a, now := hung(t)
 	a.Detach("hangs")
@@ -465,7 +465,7 @@ func TestDetachedChildDoesNotWaitForOneThatHungAndIsGone(t *testing.T) {
 	}
 }
 
-// Where bytes come fast, whoever is not the first is behind by a cache now and then: who gets on keeps its place.
+// Where bytes come fast, every child but the first is behind by a whole cache now and then: if it gets on, it keeps its place.
 func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "first", "second")
 	a.length = 400 * block

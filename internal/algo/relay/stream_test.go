@@ -30,7 +30,7 @@ func detached(t *testing.T, mode relay.Mode, others ...string) *agent {
 	return a
 }
 
-// resumes does something each half second for a while, and reports whether it begins again for who waits.
+// resumes does something each half second for a while, and reports whether the delivery begins again for the child that waits.
 func (a *agent) resumes(from time.Time, span time.Duration, do func()) bool {
 	a.Helper()
 	for now := from; now.Before(from.Add(span)); now = now.Add(500 * time.Millisecond) {
@@ -45,7 +45,7 @@ func (a *agent) resumes(from time.Time, span time.Duration, do func()) bool {
 	return false
 }
 
-// wantResumed has it begin again for who waits.
+// wantResumed has the delivery begin again for the child that waits.
 func (a *agent) wantResumed() {
 	a.Helper()
 	a.Restart(block)
@@ -57,8 +57,8 @@ func (a *agent) wantResumed() {
 
 func nothing() {}
 
-// A stream may never end, and its sender waits for who lacks what it keeps: who waits for the others goes on when they have
-// had what there is for a while.
+// A stream may never end, and its sender waits for members that lack what it keeps: a child that waits for the others goes on when
+// they have had what there is for a while.
 func TestWhoWaitsForAStreamGoesOnInALull(t *testing.T) {
 	for _, mode := range []relay.Mode{relay.Hop, relay.EndToEnd} {
 		a := detached(t, mode)
@@ -93,7 +93,7 @@ func TestStreamThatFlowsHasNoLull(t *testing.T) {
 	}
 }
 
-// A log to which something is added all the time lulls, too, though something is always under way to who is far.
+// A log to which something is added all the time has lulls, too, though something is always under way to a child that is far.
 func TestWhoWaitsForALogIsNotKeptByWhoIsFar(t *testing.T) {
 	a := detached(t, relay.Hop, "far")
 	has := uint64(400)
@@ -103,8 +103,8 @@ func TestWhoWaitsForALogIsNotKeptByWhoIsFar(t *testing.T) {
 	a.wantResumed()
 }
 
-// Who takes nothing any more, as one whose reader pauses, may never do so again: who waits goes on without it, be it much or little that
-// it lacks, also where the stream has ended or its sender waits.
+// A child that takes nothing any more, because its reader pauses, may never do so again. A child that waits goes on without it, whether
+// it lacks much or little, and also if the stream has ended or its sender waits.
 func TestWhoWaitsIsNotKeptByWhoTakesNothing(t *testing.T) {
 	for name, lacks := range map[string]uint64{"little": 1, "much": 100} {
 		for _, ended := range []bool{false, true} {
@@ -127,7 +127,7 @@ func TestWhoWaitsIsNotKeptByWhoTakesNothing(t *testing.T) {
 	}
 }
 
-// Who has just come, or gone on, has taken nothing either: it is given its time.
+// A child that has just come, or gone on, has taken nothing either: it is given its time.
 func TestWhoHasJustComeIsWaitedFor(t *testing.T) {
 	a := detached(t, relay.Hop, "new")
 	a.receive(100)
@@ -140,7 +140,7 @@ func TestWhoHasJustComeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Who waits and is not there is not begun again for: when it reads again, it comes.
+// The delivery does not begin again for a child that waits and is not there: when it reads again, it comes.
 func TestNothingBeginsAgainForWhoIsNotThere(t *testing.T) {
 	a := detached(t, relay.Hop)
 	a.Detach("slow")
@@ -207,8 +207,8 @@ func behind(t *testing.T) *live {
 	return l
 }
 
-// Who waits and takes nothing when it begins again, as an agent whose cache is full and whose only reader pauses, is not begun again for
-// before it is heard of.
+// If a child that waits takes nothing when the delivery begins again for it, as an agent whose cache is full and whose only reader
+// pauses, the delivery does not begin again for it before it is heard of.
 func TestStreamBeginsAgainOnceForWhoTakesNothing(t *testing.T) {
 	l, slow := behind(t), uint64(1)
 	for second := range 60 {
@@ -232,7 +232,7 @@ func TestStreamBeginsAgainOnceForWhoTakesNothing(t *testing.T) {
 	}
 }
 
-// While what the others had comes again there is no lull: they wait for what comes after it.
+// While what the others have comes again there is no lull: they wait for what follows it.
 func TestWhatComesAgainIsNoLull(t *testing.T) {
 	l, slow := behind(t), uint64(1)
 	had, takes := l.has, uint64(0)
@@ -254,7 +254,7 @@ func TestWhatComesAgainIsNoLull(t *testing.T) {
 	}
 }
 
-// What the cache still has for who waits need not come again.
+// What the cache still has for a child that waits need not come again.
 func TestWhoWaitsGoesOnFromTheCache(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, 4*block, "fast", "slow")
 	a.receive(4)
@@ -309,7 +309,7 @@ func TestWhoBrakesLosesItsPlace(t *testing.T) {
 	}
 }
 
-// What can be had nowhere any more nobody waits for; it goes on from where those that are here need it.
+// Nobody waits for what can be had nowhere any more; the delivery goes on from where the attached children need it.
 func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.EndToEnd, Window: 16 * block, Stream: true})
 	a.Expect([]string{"here", "new", "away"})
@@ -328,8 +328,8 @@ func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Who needs what the cache has no more is asked for first: it is no slow one meanwhile, be it evicted for that or detached. Where nobody
-// has it, it is not waited for, and the others have what the cache has for them.
+// If a child needs what the cache no longer has, the parent is asked for that first: the child does not count as slow meanwhile, and is
+// neither evicted nor detached. If nobody has it, nobody waits for it, and the others get what the cache has for them.
 func TestWhoLacksWhatIsNotCachedIsAskedFor(t *testing.T) {
 	for name, rules := range map[string]relay.Rules{
 		"detached": {Stream: true, Slow: relay.Detach},

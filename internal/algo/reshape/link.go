@@ -46,8 +46,8 @@ func agents(t *tree.Tree, name string) (fed []string) {
 	return fed
 }
 
-// isKnown reports whether the child has told how fast it gets more, and both how far they are now: of two of which one is silent,
-// that one seems to be behind, or ahead.
+// isKnown reports whether the child has said how fast it gets more, and both have just said how far they are: if one is silent,
+// it only seems to be behind, or the other to be.
 func (l *link) isKnown(now time.Time) bool {
 	return l.to.Rate > 0 && l.from.isFresh(now) && l.to.isFresh(now)
 }

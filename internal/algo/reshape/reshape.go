@@ -2,18 +2,18 @@
 //
 // "When data accumulation occurs, the host with the largest total latency among all its
 // direct clients is moved to a lower level in the multicast tree" (002 §3.1.2): it then
-// holds up nobody but itself. Only an agent that feeds others is moved, and only where its
-// place would serve these better, which is so if the agent above it gives another more, or
-// could give more by its uplink. One move tells whether that is so: if the next one gets no
-// more, nor got one more that has moved before, nobody moves below that agent again, whatever
+// holds up nobody but itself. Only an agent that feeds others is moved, and only if those
+// would be served better in its place: because the agent above gives more to another of its children, or
+// its uplink could give more. One move tells whether that is so: if the agent that takes the place gets no
+// more, and none that moved before got more, nobody moves below the agent above again, whatever
 // its uplink is said to be, unless another there takes much more.
 //
-// Either the agent above gives slowly then, or both take slowly. The next one changes places
-// with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
+// Then either the agent above gives slowly, or both below it take slowly. The next agent changes places
+// with the one above for a while: if it takes more there, the other goes to the bottom; if not, it goes back.
 //
-// A move is damped: what waits for an agent must take a while at its rate, at two looks,
-// with much left; after a move those around it are left alone until they have shown what
-// they do, and the one that moved for much longer.
+// Moves are damped: what waits for an agent must take a while at its rate, at two looks,
+// with much left. After a move the agents around it are left alone until they have shown what
+// they do, and the agent that moved for much longer.
 package reshape
 
 import (
@@ -32,39 +32,39 @@ const (
 	minLeft = 3 * time.Second
 	// look is how often to look while data flows, and how long an agent must be behind.
 	look = time.Second
-	// settle is how long the neighbours of one that moved are left alone at least: until minBehind
+	// settle is how long the neighbours of an agent that moved are left alone at least: until minBehind
 	// has come at the rate that was too slow.
 	settle = 4 * time.Second
-	// rest is how long one that moved is.
+	// rest is how long the agent itself is left alone.
 	rest = 30 * time.Second
-	// heard is how long a word counts that is repeated every second.
+	// heard is how long a report counts: agents report every second.
 	heard = 2 * time.Second
-	// memory is for how long it counts what an agent took once.
+	// memory is how long it counts what rate an agent once took.
 	memory = 10 * time.Minute
-	// slower is how much less than another in its place an agent takes that moves.
+	// slower is how much less an agent takes than another in its place would, if it is to move.
 	slower = 2
-	// better is how much more the next in its place takes, if the move was right.
+	// better is how much more the next agent takes in its place, if the move was right.
 	better = 1.5
 )
 
 // Flow is how a delivery goes on at one agent.
 type Flow struct {
-	Bytes uint64    // it has
+	Bytes uint64    // how much it has
 	At    time.Time // when it said so
-	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
+	Rate  uint64    // how much more it got per second of late; 0 if that is not known
 }
 
-// isFresh reports whether that was said just now.
+// isFresh reports whether the agent said so just now.
 func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 
-// Flows are those of the agents and members that have told, by their names in the tree.
+// Flows are how agents and members say that they get on, by their names in the tree.
 type Flows map[string]Flow
 
 // Why is why an agent moves.
 type Why int
 
-// An agent goes lower because it lags behind the one that feeds it; or changes places with that one,
-// which may give slowly; or goes lower because it does; or back to its place because it does not.
+// An agent goes lower because it lags behind the agent that feeds it. Or it changes places with that agent, which
+// may be giving slowly: that goes lower if it does, and back to its place if it does not.
 const (
 	Lags Why = iota
 	Tries
@@ -75,13 +75,13 @@ const (
 // Move is an agent that is to move, and why.
 type Move struct {
 	Why
-	Node, Parent string // who feeds it now
-	Rate         uint64 // at which it takes what the parent has, per second; or gives, if it does so slowly
+	Node, Parent string // the agent, and the node that feeds it now
+	Rate         uint64 // how much it takes of the parent per second; or gives, if it gives slowly
 	Waiting      uint64 // how much waits for it, if it lags
 	Could        uint64 // the rate that the parent has for another, if it lags; 0 if that is not known
-	Seen         bool   // another has that rate; else it is a share of the uplink
-	Showed       uint64 // the rate at which the one that changed places took, if that is why
-	Gave         uint64 // the rate at which the parent gave to all that it feeds, if one lags
+	Seen         bool   // another takes at that rate; otherwise it is a share of the uplink
+	Showed       uint64 // the rate at which the agent that changed places took, if that is why
+	Gave         uint64 // the rate at which the parent gave to all that it feeds, if one of them lags
 }
 
 // In returns the tree with the agent moved.
@@ -96,15 +96,15 @@ func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
 type Watch struct {
 	took   map[string]peak      // the most that agents took lately
 	behind map[string]time.Time // agents that are behind, and since when
-	quiet  map[string]time.Time // those that are left alone, and until when
+	quiet  map[string]time.Time // agents that are left alone, and until when
 	trials map[string]*trial    // moves that are not judged yet, by the agent above
 	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
 	slow   map[string]*slowness // agents that moved rightly, until that is disproved
 	news   map[string]uint64    // what Slow has not told yet
-	fed    map[string]uint64    // the most that one of those who moved took of the agent above
+	fed    map[string]uint64    // the most that any agent that moved had taken of the agent above
 
-	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
-	innocent map[string]bool  // agents of which that showed that they do not give slowly
+	swaps    map[string]*swap // agents that have changed places with an agent that they fed, until that is judged
+	innocent map[string]bool  // agents that do not give slowly, as a swap has shown
 }
 
 // peak is the most that an agent took, and when.
@@ -121,7 +121,7 @@ func (p peak) after(rate uint64, now time.Time) peak {
 	return p
 }
 
-// NewWatch returns one that has seen nothing.
+// NewWatch returns a watch that has seen nothing.
 func NewWatch() *Watch {
 	return &Watch{
 		took: map[string]peak{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
@@ -131,7 +131,7 @@ func NewWatch() *Watch {
 }
 
 // Next returns the agent that is to move, if there is one, and when to look again: never if
-// nobody feeds another that feeds others. A length of 0 is unknown.
+// no agent feeds another that feeds others. A length of 0 is unknown.
 func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (move Move, found bool, due time.Time) {
 	w.judge(t, flows, now)
 	w.disprove(t, flows, now)
@@ -161,15 +161,15 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	return move, found, due
 }
 
-// forget forgets who has gone, and who was left alone.
+// forget forgets agents that have gone, and which agents are no longer to be left alone.
 func (w *Watch) forget(flows Flows, now time.Time) {
 	maps.DeleteFunc(w.took, func(name string, _ peak) bool { return flows[name].At.IsZero() })
 	maps.DeleteFunc(w.behind, func(name string, _ time.Time) bool { return flows[name].At.IsZero() })
 	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
 }
 
-// holdsUp reports whether an agent holds up those that it feeds, and did before. One that takes what the one above
-// took at its best does not, though much may wait for it since something else held it up.
+// holdsUp reports whether an agent holds up those that it feeds, and did so at the look before. An agent that takes as much as the
+// agent above took at its best does not, even if much waits for it because something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	took := w.took[l.parent].rate
 	if !l.isBehind(length) || took > 0 && !isBetter(took, l.to.Rate) {
@@ -182,8 +182,8 @@ func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	return now.Sub(w.behind[l.child]) >= look && !now.Before(w.quiet[l.child]) && !now.Before(w.quiet[l.parent])
 }
 
-// relief returns the move that relieves a link, if there is one: another would take more in the place of the one
-// that lags, or nobody knows; or it may be the one above that gives slowly.
+// relief returns the move that relieves a link, if there is one: another agent would take more in the place of the one
+// that lags, or nobody knows whether it would; or the agent above may be giving slowly.
 func (w *Watch) relief(l *link) (move Move, is bool) {
 	limited := w.limits[l.parent] > 0
 	if limited {

@@ -206,7 +206,7 @@ func TestOneTrialForEachLimit(t *testing.T) {
 	}
 }
 
-// Who gives slowly goes to the bottom, where it gives to nobody, wherever it was and whatever its uplink is said
+// An agent that gives slowly goes to the bottom, where it gives to nobody, wherever it was and whatever its uplink is said
 // to be.
 func TestSlowGiverMovesToTheBottom(t *testing.T) {
 	for _, uplink := range []uint64{0, 1000 * megabyte} {
@@ -243,7 +243,7 @@ func TestWhoTakesFromOthersIsNotFaster(t *testing.T) {
 	n.wantSlow(t, "a01")
 }
 
-// Who feeds several that take slowly is back in its place after one of them was tried there.
+// An agent that feeds several slow takers is back in its place after one of them was tried there.
 func TestWhoFeedsSlowAgentsStays(t *testing.T) {
 	n := chain(t, 400*megabyte, 0, 10*megabyte, 10*megabyte, 10*megabyte, 10*megabyte, megabyte, megabyte, megabyte)
 	n.run(600 * time.Second)
@@ -282,7 +282,7 @@ func (n *network) wantSlow(t *testing.T, want string) {
 	}
 }
 
-// Who takes more once another feeds it was not slow: the way to it was, or the one that fed it gave it little.
+// An agent that takes more once another feeds it was not slow: the path to it was, or its parent gave it little.
 func TestWhoTakesMoreElsewhereIsNotSlow(t *testing.T) {
 	n := chain(t, 3000*megabyte, 0, 10*megabyte, megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
 	n.run(60 * time.Second)
@@ -295,7 +295,7 @@ func TestWhoTakesMoreElsewhereIsNotSlow(t *testing.T) {
 	n.wantSlow(t, "")
 }
 
-// What was found is told once: who remembers it for a while would do so for as long as the delivery lasts.
+// What was found is told once: otherwise a caller that remembers it for a while would do so as long as the delivery lasts.
 func TestSlownessIsToldOnce(t *testing.T) {
 	n := chain(t, 1000*megabyte, 0, 10*megabyte, megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
 	n.run(60 * time.Second)
@@ -305,7 +305,7 @@ func TestSlownessIsToldOnce(t *testing.T) {
 	n.wantSlow(t, "")
 }
 
-// Who says nothing for a while, as its stream to the manager stands, is not behind for that.
+// An agent that says nothing for a while, because its stream to the manager stands, is not behind for that.
 func TestSilenceIsNotLag(t *testing.T) {
 	for _, who := range []string{"a00", "a01"} {
 		n := chain(t, 3000*megabyte, 1000*megabyte, slices.Repeat([]uint64{20 * megabyte}, 4)...)
@@ -337,7 +337,7 @@ func TestBestRatesAreForgotten(t *testing.T) {
 	n.wantMoves(t)
 }
 
-// Who takes as much as the one above it does stays, though much waits for it since the slow ones were above it.
+// An agent that takes as much as the one above it stays, though much waits for it from when slow ones were above it.
 func TestSeveralSlowAgents(t *testing.T) {
 	n := chain(t, 2000*megabyte, 0, 10*megabyte, megabyte, 2*megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
 	n.run(210 * time.Second)
@@ -409,8 +409,8 @@ func TestMovesHelpManyMoreThanTheyHarm(t *testing.T) {
 	}
 }
 
-// That the next one takes less than the one that moved says nothing of the agent above, of which that one took more: it goes
-// below again.
+// If the next agent takes less than the one that moved, that says nothing of the agent above, of which the moved one took more: the
+// next one goes below again.
 func TestSlowerHeirGoesBelowAgain(t *testing.T) {
 	n := chain(t, 600*megabyte, 0, 10*megabyte, 5*megabyte, megabyte)
 	n.run(time.Hour)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// SeekPause is how often it is looked for better parents.
+	// SeekPause is how often better parents are looked for.
 	SeekPause = 5 * time.Second
 	// seekPatience is how long a parent must be better.
 	seekPatience = 10 * time.Second
@@ -28,7 +28,7 @@ const (
 // a parent that is clearly better by now (tree.Nearer), and was at several looks.
 type Seek struct {
 	since map[string]time.Time // since when there is a better parent
-	rests map[string]rests     // of those that moved
+	rests map[string]rests     // of nodes that moved
 	calm  time.Time
 }
 
@@ -38,11 +38,11 @@ type rests struct {
 	pause time.Duration
 }
 
-// NewSeek returns one that has seen nothing.
+// NewSeek returns a search that has seen nothing.
 func NewSeek() *Seek { return &Seek{since: map[string]time.Time{}, rests: map[string]rests{}} }
 
-// Next returns the tree in which those of the nodes have moved that are to, and what they gain;
-// without any it is the tree that was given. The nodes are as they are known now.
+// Next returns the tree with those nodes moved that are to move now, and what they gain. If none is,
+// that is the tree that was given. The nodes are as they are known now.
 func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree, []tree.Gain) {
 	if now.Before(s.calm) {
 		return t, nil

@@ -8,13 +8,13 @@ import (
 
 // slowness is how slow an agent turned out to be.
 type slowness struct {
-	rate   uint64    // that it took, or gave
-	parent string    // of whom it took so little; empty of one that gave so little
+	rate   uint64    // how much it took, or gave, per second
+	parent string    // the agent of which it took so little; empty if it gave so little itself
 	faster time.Time // since when it takes more of another; zero if it does not
 }
 
-// Slow returns the agents that were found to be slow since it was last asked: that took less than the next in their place, or
-// gave less than another did, with the rate at which they did; 0 is that of one which was not slow after all.
+// Slow returns the agents that were found to be slow since it was last called, and their rates: they took less than the next agent in
+// their place, or gave less than another did. A rate of 0 says that an agent was not slow after all.
 func (w *Watch) Slow() map[string]uint64 {
 	news := w.news
 	w.news = map[string]uint64{}
@@ -23,8 +23,8 @@ func (w *Watch) Slow() map[string]uint64 {
 
 func (w *Watch) noteSlow(name string, is slowness) { w.slow[name], w.news[name] = &is, is.rate }
 
-// disprove finds out who takes clearly more of another than of the one for whom it was slow: it was the way from there that
-// was, or that one gave it little.
+// disprove finds agents that take clearly more of another agent than of the one below which they were slow: the path from there
+// was slow, or that agent gave little.
 func (w *Watch) disprove(t *tree.Tree, flows Flows, now time.Time) {
 	for name, is := range w.slow {
 		parent, fed := t.Parent(name)

@@ -6,15 +6,15 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// trial is a move lower whose use is to be seen: whether those that the agent fed get more from the one above.
+// trial is a move lower that has yet to show its use: whether the agents that the moved one fed get more from the one above.
 type trial struct {
 	moved string
-	rate  uint64          // that it took
-	gave  uint64          // what the one above gave to all that it fed
-	heirs map[string]bool // those that the agent fed
+	rate  uint64          // how much the agent took per second
+	gave  uint64          // how much the agent above gave to all that it fed
+	heirs map[string]bool // the agents that it fed
 	judge time.Time
 
-	began Flows // when the move was over, of those whom the one above feeds now
+	began Flows // of the children of the agent above, when the move was over
 }
 
 // judge finds out what moves were good for.
@@ -30,8 +30,8 @@ func (w *Watch) judge(t *tree.Tree, flows Flows, now time.Time) {
 	}
 }
 
-// begin notes what those have whom the agent above feeds now. Not before the move: who has another parent is opening
-// its link.
+// begin notes what the children of the agent above have now. It waits until the move is over: a child with another parent is
+// still opening its link.
 func (t *trial) begin(children []string, flows Flows, now time.Time) {
 	t.began = make(Flows, len(children))
 	if soonest := now.Add(settle / 2); t.judge.Before(soonest) {
@@ -42,8 +42,8 @@ func (t *trial) begin(children []string, flows Flows, now time.Time) {
 	}
 }
 
-// conclude says who is slow: the agent that moved, if one that it fed takes more and no other gets less for it, or
-// the one above.
+// conclude says which agent is slow: the one that moved, if an agent that it fed takes more and no other gets less for that;
+// otherwise the one above.
 func (w *Watch) conclude(parent string, t *trial, children []string, flows Flows) {
 	var best, beside, gives uint64
 	for _, child := range children {

@@ -11,7 +11,7 @@ import (
 // it found no tree within the latency bound, about the best of those it tried; and otherwise
 // only if the input is wrong.
 //
-// All agents given are used: the caller leaves out those that help nobody.
+// All agents given are used: the caller leaves out agents that help nobody.
 func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 	if err := check(sender, nodes, bound); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (t *Tree) arrange(how attempt) (*Tree, error) {
 	return d.Tree, nil
 }
 
-// chooseIngress returns the agent that the sender feeds: one of its own cluster, else one
+// chooseIngress returns the agent that the sender feeds: one of its own cluster, or else one
 // from whose cluster the others can be entered.
 func (d *draft) chooseIngress() int {
 	clusters := d.clusters

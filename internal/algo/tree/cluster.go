@@ -39,7 +39,7 @@ func (d *draft) raiseBy(c *cluster, more int) {
 	c.spare = c.places + c.extra - c.needs()
 }
 
-// formClusters finds out who is fed in which cluster.
+// formClusters finds out in which cluster each node is fed.
 func (d *draft) formClusters() {
 	order := d.inOrder()
 	d.inside = d.homes(order)

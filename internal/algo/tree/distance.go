@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What a hop without measurement is taken for when trees are compared, one way. They are
-// pessimistic: of two parents, the one that was measured to be near is better.
+// What a hop without measurement is assumed to take, one way, when trees are compared. That is
+// pessimistic: a parent that was measured to be near is better than one that was not measured.
 const (
 	assumedInside  = 500 * time.Microsecond // within a cluster
 	assumedAround  = AroundZone / 2         // between clusters of a zone

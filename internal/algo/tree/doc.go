@@ -12,17 +12,17 @@
 //     rack in a zone, ZONE/RACK: racks of a zone are nearer to each other than to others as long
 //     as nothing else was measured, so that a zone is entered once, too.
 //   - "Hosts having the least capacities are located at the lower levels of the delivery
-//     tree" (002 §2). A gateway is the strongest agent of its cluster, of these the one that is
-//     nearest to the rest of it, and inside a cluster Build has no agent fed by a weaker one, the
-//     ingress apart; who comes later, or moves, goes by what is near.
+//     tree" (002 §2). A gateway is the strongest agent of its cluster, and of equals the one that is
+//     nearest to the rest of it. Inside a cluster Build has no agent fed by a weaker one, the
+//     ingress apart; a node that comes later, or moves, goes by what is near.
 //   - Members do not relay. One hangs from the agent beside it, on the same computer, which
 //     takes no link; else from an agent of its cluster; else, where its cluster has none,
 //     from the nearest agent. Clusters that are nearest to no member are entered last.
 //   - The tree stays "within a specified delay constraint" (002 §3): where placing by
 //     strength breaks the bound, Build places by latency, tries another ingress, makes the
 //     tree flatter if the fan-out was left to it, and then names the path that is too long. A
-//     tree that is changed for who comes, goes or gets nothing may break it, and then says so
-//     (CheckLatency, Why); one that is merely to become better does not.
+//     tree that is changed because a node comes, goes or gets nothing may break it, and then says so
+//     (CheckLatency, Why); a change that only makes it better does not.
 //   - What goes far goes there once: a gateway is fed by the nearest of those over which its
 //     path is little longer than the shortest.
 //   - No agent feeds more children than the fan-out limit; the tree gets deeper instead.

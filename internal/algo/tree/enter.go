@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// want finds the clusters that are there for members: their own, or those that are the nearest to
-// one of no cluster. The others are entered last: they would only be in the way.
+// want finds the clusters that are there for members: members' own, and those that are the nearest to
+// a member without a cluster. The others are entered last: they would only be in the way.
 func (d *draft) want() {
 	isTransit := func(agent int) bool { return d.at(agent).node.Transit }
 	for _, c := range d.clusters {
@@ -19,7 +19,7 @@ func (d *draft) want() {
 	}
 }
 
-// nearestCluster returns the cluster of the agent that is the nearest to a member, of those that were measured or are of
+// nearestCluster returns the cluster of the agent that is nearest to a member, of the agents that it has measured or that are in
 // its zone; nil if there is none.
 func (d *draft) nearestCluster(member int) (nearest *cluster) {
 	var shortest time.Duration
@@ -43,8 +43,8 @@ func (d *draft) queue(ingress int) {
 	d.enter(root, 0)
 }
 
-// enterWanted enters the clusters that are wanted, and others only to have room for the
-// members from outside and for one of those that go on waiting.
+// enterWanted enters the clusters that are wanted. It enters others only to have room for
+// members without a cluster, and for a cluster that still waits.
 func (d *draft) enterWanted() {
 	for len(d.waiting) > 0 && (d.waiting[0].wanted || d.spare <= len(d.outside)) {
 		d.enterNext()

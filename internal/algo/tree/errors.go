@@ -44,8 +44,8 @@ func (l Latency) String() string {
 }
 
 // CheckLatency returns a *LatencyError if the tree breaks the latency bound it was made
-// for. Build never returns such a tree; With, Without and Elsewhere may, for a delivery that goes on
-// late is better than one that ends, and Measured, by which a path may turn out to be too long.
+// for. Build never returns such a tree. With, Without and Elsewhere may, because a delivery that goes on
+// late is better than one that ends; so may Measured, as a path may turn out to be too long.
 func (t *Tree) CheckLatency() error {
 	if t.bound.MaxLatency == 0 {
 		return nil

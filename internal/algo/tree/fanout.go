@@ -17,14 +17,14 @@ const (
 	defaultFanOut = 3
 	// mostFanOut is the most that suits any load: so many connections share an uplink well.
 	mostFanOut = 16
-	// hopTime is by how much an agent is behind the one that feeds it, on a near link: it
-	// passes on what it gathered for up to 5 ms.
+	// hopTime is how far an agent is behind its parent on a near link: it
+	// passes on what it has gathered for up to 5 ms.
 	hopTime = 5 * time.Millisecond
 )
 
 // fanOut returns how many an ordinary agent may feed, with the limit that suits the load.
 //
-// Who feeds k others gives each of them a k-th of its uplink, so that L bytes take k L / U;
+// An agent that feeds k others gives each of them a k-th of its uplink, so that L bytes take k L / U,
 // and the last of n agents is log_k n hops behind the first. A large object goes along a
 // chain, at the rate of one uplink; a small one over a flat tree. Where the sender is
 // slower than the uplinks, several copies cost nothing.

@@ -2,8 +2,8 @@ package tree
 
 import "cmp"
 
-// nearerIngress is Nearer for the sender: an agent that is clearly nearer to it enters the tree, and
-// feeds the one that did.
+// nearerIngress is Nearer for the sender: an agent that is clearly nearer to it becomes the ingress, and
+// feeds the former one.
 func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	children := t.at(0).children
 	if len(children) != 1 || !t.agent(children[0]) {

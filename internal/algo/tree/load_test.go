@@ -91,8 +91,8 @@ func TestChains(t *testing.T) {
 	wantGolden(t, "chain-equal", build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt, Load: load}))
 }
 
-// As few agents as let the last member be done soonest: who feeds the next takes a copy for that, and so two members are not
-// worth a second one.
+// As few agents as let the last member be done soonest: an agent that feeds another one sends a copy more for that, and so two members
+// are not worth a second agent.
 func TestSpread(t *testing.T) {
 	const gigabit = 125_000_000
 	large := tree.Load{Bytes: 1 << 30}

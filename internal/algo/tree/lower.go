@@ -86,7 +86,7 @@ func (r *repair) leaves(orphans []int, at int) bool {
 	})
 }
 
-// orphan takes from a node those that it feeds over links.
+// orphan takes away the nodes that a node feeds over links.
 func (t *Tree) orphan(at int) (orphans []int) {
 	for _, child := range t.at(at).children {
 		if linked(t.at(at), t.at(child)) {

@@ -57,7 +57,7 @@ func TestLowerKeepsTheRules(t *testing.T) {
 	})
 }
 
-// Who feeds nobody cannot be lowered: nobody would gain.
+// An agent that feeds nobody cannot be lowered: nobody would gain.
 func TestLowerNeedsASuccessor(t *testing.T) {
 	nodes, rtt := zones(2, 1)
 	built := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt})

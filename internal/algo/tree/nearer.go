@@ -19,12 +19,12 @@ const (
 )
 
 // Nearer returns the tree with a node, and all below it, at a clearly better parent than it has:
-// at the one that With would give it, by what is known of the node now. Clearly better is who is
-// beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
-// There is none if it would make a path too long, or feed more than suits the load and more than
-// the other did. Agents that are fed inside their cluster, where all is near, or feed nobody, stay;
-// one that feeds nobody any more after a move is left out. For the sender it is another agent that
-// enters the tree, and then feeds the one that did.
+// the parent that With would give it, by what is known of the node now. A parent is clearly better if it is
+// beside the node or of its cluster, and the present one is not; or if it is twice as near, by measurement.
+// It must not make a path too long, nor feed more than suits the load and more than
+// the present one does. Agents that are fed inside their cluster, where all is near, or feed nobody, stay.
+// An agent that feeds nobody any more after a move is left out. For the sender, another agent
+// becomes the ingress, and feeds the former one.
 func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	at, known := t.index.find(node.Name)
 	if known && at == 0 {
@@ -63,7 +63,7 @@ func (r *repair) allowedToo(other int) int {
 	return max(1, r.at(other).links)
 }
 
-// leaveOut takes an agent out that feeds nobody any more, and those that feed nobody then.
+// leaveOut takes out an agent that feeds nobody any more, and then those above it that feed nobody without it.
 func (t *Tree) leaveOut(agent int) {
 	for t.agent(agent) && len(t.at(agent).children) == 0 && t.at(agent).parent != 0 {
 		up := t.at(agent).parent

@@ -15,7 +15,7 @@ const ms = time.Millisecond
 // between are round trips between nodes.
 func between(times map[tree.Pair]time.Duration) tree.RTTs { return tree.RTTs{Nodes: times} }
 
-// wantNearer checks to whom a node would move; to nobody if that is empty.
+// wantNearer checks below which parent a node would move; below none if that is empty.
 func wantNearer(t *testing.T, of *tree.Tree, node tree.Node, want string) (after *tree.Tree) {
 	t.Helper()
 	after, gain, found := of.Nearer(node)
@@ -171,7 +171,7 @@ func TestNearerKeepsTheRules(t *testing.T) {
 	}
 }
 
-// The sender feeds an agent beside it, or a nearer one, when there is one: it feeds the one that it fed.
+// The sender feeds an agent beside it, or a nearer one, when there is one: that agent feeds the former one.
 func TestNearerFirstAgent(t *testing.T) {
 	nodes := []tree.Node{member("s", "", "own"), agent("a", "x", 2), agent("b", "y", 1), member("m", "x", ""), member("n", "y", "")}
 	toA := func(toB time.Duration) tree.RTTs {

@@ -34,7 +34,7 @@ type Node struct {
 	Agent   string // of a member: the one beside it, which feeds it over no link; may be absent
 }
 
-// Stronger orders nodes: the one that belongs higher in a tree first.
+// Stronger orders nodes: those that belong higher in a tree come first.
 func Stronger(a, b Node) int {
 	return cmp.Or(cmp.Compare(b.Capacity(), a.Capacity()), cmp.Compare(a.Name, b.Name))
 }

@@ -1,8 +1,8 @@
 package tree
 
-// A tree is a value, and one change of it touches little. So versions of a tree share what is
-// alike: a list is kept in pages, and who changes an element copies its page, once for an
-// edition. What is on a page of an earlier edition belongs to others and does not change.
+// A tree is a value, and one change touches little of it. So versions of a tree share what is
+// alike: a list is kept in pages, and the first change in an edition to a page copies it.
+// A page of an earlier edition belongs to other trees as well, and does not change.
 
 const pageSize = 16
 

@@ -53,7 +53,7 @@ func (t *Tree) topDown() []int {
 	return order
 }
 
-// Parent returns who feeds a node; nobody feeds the sender or a node that is not in the tree.
+// Parent returns the node that feeds another; nobody feeds the sender, or a node that is not in the tree.
 func (t *Tree) Parent(name string) (parent string, fed bool) {
 	at, known := t.index.find(name)
 	if !known || t.at(at).parent == none {
@@ -62,7 +62,7 @@ func (t *Tree) Parent(name string) (parent string, fed bool) {
 	return t.at(t.at(at).parent).node.Name, true
 }
 
-// Children returns whom a node feeds, in the order they were placed.
+// Children returns the nodes that a node feeds, in the order in which they were placed.
 func (t *Tree) Children(name string) []string {
 	at, known := t.index.find(name)
 	if !known {

@@ -6,8 +6,8 @@ import (
 )
 
 // With returns the tree with one more node, placed by the same rules as far as nobody else
-// has to move. Two things only Build can do: an agent that joins a cluster which had none
-// does not take over its members, nor the sender.
+// has to move. So an agent that joins a cluster which had none does not take over the cluster's members,
+// nor does the sender feed it: only Build does that.
 // It fails with a *FanOutError if there is no room for the node.
 func (t *Tree) With(node Node) (*Tree, error) {
 	if _, known := t.index.find(node.Name); known || node.Name == "" {
@@ -22,9 +22,9 @@ func (t *Tree) With(node Node) (*Tree, error) {
 	return other.done(), nil
 }
 
-// Without returns the tree without one node other than the sender. Of all nodes only the
-// children of the one that goes get new parents, and take along whom they feed. It fails
-// with a *FanOutError if the limit given leaves no room for that; Build may still find one.
+// Without returns the tree without one node other than the sender. Only the children of
+// that node get new parents, and take along the nodes below them. It fails
+// with a *FanOutError if the limit given leaves no room for that; Build may still find a tree.
 func (t *Tree) Without(name string) (*Tree, error) {
 	gone, known := t.index.find(name)
 	if !known || gone == 0 {

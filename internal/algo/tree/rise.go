@@ -2,9 +2,9 @@ package tree
 
 import "fmt"
 
-// Rise returns the tree with an agent in the place of the one that feeds it, and that one fed by it. All others stay
-// where they are, so that it can be undone: that one must be of the same cluster, or be where its own is entered. The
-// agent may feed one more than suits it then, but not more than a limit that was given; where paths are bounded,
+// Rise returns the tree with an agent in the place of its parent, and the parent fed by it. All others stay
+// where they are, so that this can be undone: the parent must be of the same cluster, or be where its own cluster is entered. The
+// agent may then feed one more than suits it, but not more than a limit that was given. Where paths are bounded,
 // nobody rises.
 func (t *Tree) Rise(name string) (*Tree, error) {
 	at, known := t.index.find(name)

@@ -9,11 +9,11 @@ import (
 // node of elsewhere without a look at each.
 type site struct {
 	agents []int
-	// settled tells that the path from the sender comes to all of them over the same entry,
+	// settled says that the path from the sender comes to all of them over the same entry,
 	// and that the rest holds.
 	settled bool
 	full    bool // none of them has room
-	best    int  // the one that is nearest to the entry: of those with room, else of those with the smallest excess
+	best    int  // the agent nearest to the entry: of those with room or, if there are none, of those with the smallest excess
 }
 
 // siteOf returns the site of a label.

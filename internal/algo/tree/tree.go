@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Tree is who is fed by whom. It does not change.
+// Tree says which node feeds which. It does not change.
 type Tree struct {
 	edition uint64 // of a tree that comes from another, one more
 	places  pages[place]
@@ -34,7 +34,7 @@ type place struct {
 	children  []int
 	links     int // how many it feeds over links
 	entry     int // the place at which the path from the sender comes to its site last
-	way       way // from the one that feeds the entry
+	way       way // from the node that feeds the entry
 }
 
 const none = -1
@@ -68,7 +68,7 @@ func (w way) since(begin way) way {
 	}
 }
 
-// next returns the tree as one that is about to be another.
+// next returns a copy of the tree that is about to be changed.
 func (t *Tree) next() *Tree {
 	other := *t
 	other.edition++
@@ -77,7 +77,7 @@ func (t *Tree) next() *Tree {
 	return &other
 }
 
-// done returns the tree as one that does not change any more.
+// done returns the tree, which does not change any more.
 func (t *Tree) done() *Tree {
 	t.fresh = false
 	for number := range t.sites.length {
@@ -197,8 +197,8 @@ func (t *Tree) reroute(at int) {
 	t.shift(at, entry, way.since(t.at(at).way))
 }
 
-// arrive returns where the site of a node is entered, and the way to the node from whom that
-// place is fed by.
+// arrive returns where the site of a node is entered, and the way from the node that feeds that
+// entry to the node.
 func (t *Tree) arrive(at int) (entry int, from way) {
 	p := t.at(at)
 	if p.parent == none {

@@ -14,7 +14,7 @@ type ways struct {
 	age     int       // it grows when somebody gets a parent
 }
 
-// arrival is a path to the one that feeds an entry, if that is fed.
+// arrival is a path to the node that feeds an entry, if one does.
 type arrival struct {
 	entry int
 	way   way

@@ -15,7 +15,7 @@ func (t *Tree) Why(name string) string {
 	why := t.rule(at)
 	if parent := t.at(at).parent; parent != none && t.beside(at) != parent && t.beside(parent) != at {
 		if rtt, measured := t.dist.rtt(t.at(parent), t.at(at)); measured {
-			why += fmt.Sprintf("; at most %v from there and back", rtt) // who asks for a tree may have rounded them up
+			why += fmt.Sprintf("; at most %v from there and back", rtt) // the bound may have been rounded up
 		}
 	}
 	if late, limit := t.late(at), t.bound.MaxLatency; late > 0 {

@@ -25,8 +25,8 @@ const (
 // MaxCount is the most datagrams that one window of parity protects, and has shards.
 const MaxCount = 128
 
-// most is more than there are sequences in any stream, or numbers on any link. Below it, who counts with them does not
-// come to zero again.
+// most is more than there are sequences in any stream, or numbers on any link. It is so low that arithmetic with them
+// does not wrap around.
 const most = 1 << 62
 
 // Kind is what a datagram is.

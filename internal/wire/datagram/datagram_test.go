@@ -82,7 +82,7 @@ func TestForgedIsRefused(t *testing.T) {
 	}
 }
 
-// Who has the key is not believed everything.
+// A neighbour that has the key is not believed everything.
 func TestImpossibleIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		wire.Header

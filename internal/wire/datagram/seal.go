@@ -50,7 +50,7 @@ func newBox(link LinkID, key []byte) *Box {
 	return &Box{link: link, aead: aead}
 }
 
-// ErrForged says that nobody sealed a datagram who has the key.
+// ErrForged says that a datagram was not sealed with the key.
 var ErrForged = errors.New("datagram was not sealed by the neighbour")
 
 // Seal appends a whole datagram.

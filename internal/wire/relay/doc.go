@@ -9,8 +9,8 @@
 // A child opens each stripe with a hello; the parent answers with a welcome, or with
 // a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
 // link as the parent: it offers, with flag 1, and the welcome tells from where it is
-// to send. With flag 2, all that follows the hello, and the welcome, is plaintext. With flag 4 it is a
-// stripe more of the link that the two have already: from offset means nothing then.
+// to send. With flag 2, all that follows the hello and the welcome is plaintext. With flag 4 it is
+// one more stripe of the link that the two have already: from offset means nothing then.
 // stripes is how many the dialling end opens at most. With flag 8, the delivery comes in
 // datagrams (internal/wire/datagram), and the link carries STATUS and BYE alone.
 //
@@ -55,13 +55,13 @@
 //	STRIPES down       how many stripes there should be none; the child opens them
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
 //
-// On a link of several stripes any of them carries any frame. What comes on one has gaps
-// that others fill; what was on its way on one that broke comes again on another. At most 4096 pieces
-// may have come ahead that do not touch each other: more ends the link. END is
-// said on each when nothing is left to be sent.
+// On a link of several stripes any of them carries any frame. What comes on one stripe has gaps
+// that others fill; what was on its way on a stripe that broke comes again on another. At most 4096 pieces
+// that do not touch each other may have come ahead: more ends the link. END is
+// said on each stripe when nothing is left to be sent.
 //
-// A child that asks for what of a stream nobody has any more is told so by a BYE whose offset is from where there is
-// something: not_kept.
+// A child that asks for a part of a stream that nobody has any more gets a BYE, not_kept, whose offset is that from which on there
+// is something.
 //
 // Offsets are absolute, so that a frame that comes twice, or late, does no harm,
 // and a child that returns says all with one number.

@@ -37,7 +37,7 @@ type Hello struct {
 	Delivery        DeliveryID
 	TreeVersion     uint64
 	From            uint64 // offset of the first byte wanted; zero in an offer
-	Offer           bool   // the one that opens is the parent
+	Offer           bool   // the end that opens the link is the parent
 	Plaintext       bool   // what follows the hello, and the welcome, is not encrypted
 	Join            bool   // it is a stripe more of the link that there is
 	Datagrams       bool   // the delivery comes in datagrams, sealed with the link's secret

@@ -11,8 +11,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// newAsking returns a delivery of a stream at an agent that has all from an offset on, with one child that is there, and another that lacks
-// what came before.
+// newAsking returns a delivery of a stream at an agent that has everything from an offset on, with one child that is there, and another
+// that lacks what came before.
 func newAsking(t *testing.T, at, less uint64) *delivery {
 	d, err := newDelivery(newHub(t, &nowhere{}), streamTo(1, "stays", "new"))
 	if err != nil {
@@ -44,8 +44,8 @@ func streamTo(version uint64, children ...string) *groupv1.Assignment {
 	return a
 }
 
-// A link that asks whether there is anything of a stream for a child ends when the tree no longer has that child: the others wait for what
-// comes next. That the parent does not keep it, loses the parent for nobody.
+// A link that asks whether there is anything of a stream for a child ends when the tree no longer has that child: the others wait for
+// what comes next. If the answer is that it is not kept, the parent is not lost for that.
 func TestNobodyAsksForAChildThatIsElsewhere(t *testing.T) {
 	const at, less = 100, 10
 	d := newAsking(t, at, less)

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
-// More deliveries that rest than a message can hold are told of in several; those that run, always.
+// If more deliveries rest than a message can hold, they are reported in several; those that run are in each.
 func TestReportsHaveABound(t *testing.T) {
 	begin := func(ended time.Time) *delivery {
 		return &delivery{assignment: &groupv1.Assignment{Delivery: "id"}, account: algo.New(algo.Rules{}), ended: ended}
@@ -150,7 +150,7 @@ func TestWhatIsKeptGivesWayFirst(t *testing.T) {
 	}
 }
 
-// Who gives room has a list of all deliveries, of which one may have been dropped meanwhile: that one takes no room any more.
+// Room is given back by a list of all deliveries. One of them may have been dropped meanwhile: it takes no room any more.
 func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 	for name, ended := range map[string]bool{"runs": false, "has ended": true} {
 		t.Run(name, func(t *testing.T) {

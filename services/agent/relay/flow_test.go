@@ -332,7 +332,7 @@ func TestSilentChildIsAlone(t *testing.T) {
 	}
 }
 
-// Who is no child of the tree is not fed, nor who asks for bytes; who is one no more, not any longer.
+// A node that is not a child by the tree is not fed, nor one that asks for bytes; a child that the tree no longer has is not fed any more.
 func TestStrangersAreNotFed(t *testing.T) {
 	w := newFlowWorld(t, &groupv1.DatagramSpec{})
 	w.start("sa1", 1<<20)

@@ -13,8 +13,8 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// What a member cannot write, as where its disk hangs, it does not read, though it answers: who is not waited for by the rule
-// for slow ones holds up nobody with what was under way to it. It goes on when it can.
+// A member whose disk hangs does not read what it cannot write, though it answers. If the rule for slow members does not wait for it, it
+// holds up nobody with what was under way to it either. It goes on when it can.
 func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 	specs := modes()
 	for name, spec := range maps.Clone(specs) {
@@ -49,7 +49,7 @@ func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Who was detached as it hung, and comes again, waits for the others to be done, end to end, too: if all began again for it
+// A member that was detached as it hung, and comes again, waits for the others to be done, also end to end: if all began again for it
 // whenever it takes something, they would not get on.
 func TestWhoHungWaitsForTheOthers(t *testing.T) {
 	const size = 40 << 20

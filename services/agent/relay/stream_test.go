@@ -111,8 +111,8 @@ func (w *world) wantWhole(m *member) {
 	}
 }
 
-// Who wants of a stream what its sender does not keep any more is told from where it is kept, and stops nobody: also below an
-// agent that the agent above has to tell that.
+// A member that wants what the sender of a stream does not keep any more is told from where on it is kept, and stops nobody: also
+// below an agent that is told so by the agent above.
 func TestWhoWantsWhatAStreamHasNoMoreStopsNobody(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestWhoWantsWhatAStreamHasNoMoreStopsNobody(t *testing.T) {
 	}
 }
 
-// Who is behind is fed from the cache alone, if the sender does not count it: that is not emptied for one who wants what the
-// sender does not keep any more.
+// A member that is behind is fed from the cache alone, if the sender does not count on it: the cache is not emptied for another that
+// wants what the sender does not keep any more.
 // A sender of the version before ends the link then without a word of what it has; that ends the stream for nobody else.
 func TestCacheIsKeptWhenThereIsNoMore(t *testing.T) {
 	for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
@@ -198,7 +198,7 @@ func (w *world) wantNotKept(name, from string) {
 	})
 }
 
-// Who comes to an agent that has given back what it lacks of a stream, as from one that died, gets it at once: the stream
+// A member that comes to an agent that has given back what it lacks of a stream, because its own died, gets it at once: the stream
 // need not end for that.
 func TestMovedMemberOfAStreamIsServedAtOnce(t *testing.T) {
 	for name, spec := range modes() {
@@ -241,7 +241,7 @@ func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	}
 }
 
-// Who lost its place goes on also beside one whose reader has paused, who may lack something for ever: the source waits for it.
+// A member that lost its place goes on also beside one whose reader has paused, which may lack something for ever: the source waits for it.
 func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	t.Parallel()
 	const kept = 8 << 20
@@ -267,8 +267,8 @@ func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	w.wantWhole(fast)
 }
 
-// An agent whose cache is full because its only reader pauses takes nothing, and answers: it loses its place again after it was begun again
-// for. When the reader goes on, it says that it can take more, and is begun again for.
+// An agent whose cache is full because its only reader pauses takes nothing, and answers: it loses its place again after the delivery has
+// begun again for it. When the reader goes on, the agent says that it can take more, and the delivery begins again for it.
 func TestAgentWhoseReaderPausesGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newStream(t, 16<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
@@ -291,8 +291,8 @@ func TestAgentWhoseReaderPausesGoesOn(t *testing.T) {
 	w.wantWhole(live)
 }
 
-// C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and
-// by what end-to-end control lets be under way.
+// C6: where the cache has room for everything, a member that hangs holds up the others only for a while: by the bound on what is cached
+// of a stream, and by what end-to-end control lets be under way.
 func TestC6WhoHangsHoldsUpNobodyWhereThereIsRoom(t *testing.T) {
 	for _, tt := range []struct {
 		mode   string
