@@ -113,7 +113,7 @@ func (r *Roster) Review() {
 			client.queued, client.brought = queued || err != nil, now
 			blocked = blocked || queued
 		}
-		r.settle(client)
+		r.retell(client)
 	}
 }
 

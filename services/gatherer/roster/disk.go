@@ -84,7 +84,7 @@ func (r *Roster) lookAtDisk() {
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
 	}
 	for _, client := range r.clients {
-		r.settle(client)
+		r.retell(client)
 	}
 }
 

@@ -95,7 +95,7 @@ func (u *Upload) Failure() error { return u.failure() }
 func (u *Upload) Fence()         { u.fence() }
 
 // Draw asks for more.
-func (u *Upload) Draw() { u.draw() }
+func (u *Upload) Draw() { u.askForMore() }
 
 // Hold has the upload be served and closed by nobody until release is called, as if its disk were slow.
 func (u *Upload) Hold() (release func()) {
@@ -131,8 +131,8 @@ func (u *Upload) Settled() link.Answer {
 	return u.Answer()
 }
 
-// Permits says whether what was answered still permits to bring bytes.
-func (o Opened) Permits(peer identity.ID) bool { return o.Upload.permits(peer, o.Ticket) }
+// Permits reports whether what was answered still permits to bring bytes.
+func (o Opened) Permits(peer identity.ID) bool { return o.Upload.admits(peer, o.Ticket) }
 
 // Known returns how many uploads, openings and finished ones are known.
 func (r *Roster) Known() (uploads, openings, finished int) {

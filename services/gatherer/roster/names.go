@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,19 +11,17 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// mayBe says whether a peer may attach as a client. A member is itself alone; an operator
-// attaches for anybody.
-func mayBe(name *string, peer identity.ID) error {
-	if *name == "" {
-		*name = peer.Name
+// nameFor returns the name of the client that a peer attaches as: its own, unless it asks for another. A member is
+// itself alone; an operator attaches for anybody.
+func nameFor(asked string, peer identity.ID) (string, error) {
+	name := cmp.Or(asked, peer.Name)
+	if err := identity.CheckName(name); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoName, err)
 	}
-	if err := identity.CheckName(*name); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoName, err)
+	if peer.Role != identity.Operator && peer.Name != name {
+		return "", fmt.Errorf("%w: %s is not %s", ErrName, peer, name)
 	}
-	if peer.Role != identity.Operator && peer.Name != *name {
-		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
-	}
-	return nil
+	return name, nil
 }
 
 // groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as

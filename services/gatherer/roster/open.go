@@ -203,7 +203,7 @@ func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Sp
 	if _, err := r.clientOf(session, peer); err != nil {
 		return Opened{}, false, err
 	}
-	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.permits(peer, o.opened.Ticket) {
+	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.admits(peer, o.opened.Ticket) {
 		return Opened{}, false, nil
 	}
 	return o.opened, true, o.err

@@ -187,13 +187,15 @@ type Session struct {
 // Why a session ends.
 const (
 	Fenced   = "fenced"   // the same client attached again
+	Left     = "left"     // the client left, or was cut off: nobody is there to be told
 	Stopping = "stopping" // the gatherer stops
 	Revoked  = "revoked"  // the identity that attached was revoked
 )
 
-// Process is the one that attaches as a client: whose sessions are its, and whether it had one before.
+// Process tells the processes of one client apart. Incarnation is the same for all sessions of a process; Returns says
+// that it has had one already.
 type Process struct {
-	Incarnation string // empty is not told
+	Incarnation string // empty if the client did not say
 	Returns     bool
 }
 
@@ -201,7 +203,8 @@ type Process struct {
 // took its place gets a session that has ended: the newer goes on.
 func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
 	peer := caller.ID
-	if err := mayBe(&name, peer); err != nil {
+	name, err := nameFor(name, peer)
+	if err != nil {
 		return nil, err
 	}
 	said, err := label(labels, peer)
@@ -219,12 +222,12 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if len(r.clients) >= maxClients && r.clients[name] == nil {
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
-	now, _ := r.Policy.Get()
+	rules, _ := r.Policy.Get()
 	groups, err := r.groupsOf(name, peer)
 	if err != nil {
 		return nil, err
 	}
-	share := now.ShareFor(policy.Client{Name: name, Labels: said.counted(now), Groups: groups})
+	share := rules.ShareFor(policy.Client{Name: name, Labels: said.counted(rules), Groups: groups})
 	client := r.clients[name]
 	if r.register.isOther(name, roleOf(peer), by) {
 		if client == nil {
@@ -232,10 +235,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		}
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
-	at := time.Now()
-	queued := now.Admission == policy.Queue && !client.hasPlace(at) && r.isBehind(name, share)
+	now := time.Now()
+	queued := rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share)
 	if !queued {
-		if queued, err = r.admit(now, name, share, at); err != nil {
+		if queued, err = r.admit(rules, name, share, now); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +248,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.brought = said, share, at, at
+	client.labels, client.Share, client.Since, client.brought = said, share, now, now
 	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded, client.parted, client.by = queued, false, false, caller
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
@@ -257,13 +260,13 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	for _, upload := range client.uploads {
 		upload.fence()
 	}
-	r.settle(client)
+	r.retell(client)
 	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
 	return client.session, nil
 }
 
-// settle tells a client whether it may send.
-func (r *Roster) settle(client *Client) {
+// retell tells a client whether it may send, if that has changed.
+func (r *Roster) retell(client *Client) {
 	client.tell(func(order *directive) {
 		switch {
 		case client.queued:
@@ -329,7 +332,7 @@ func (c *Client) repace() {
 		return
 	}
 	for _, upload := range c.uploads {
-		upload.draw()
+		upload.askForMore()
 	}
 }
 
@@ -366,7 +369,7 @@ func (s *Session) leave(parted bool) {
 		s.client.session, s.client.left, s.client.parted = nil, time.Now(), parted
 		s.roster.Log.Info("client left", "client", s.client.Name, "cut_off", !parted)
 	}
-	s.end(Fenced)
+	s.end(Left)
 }
 
 // clientOf returns the client whose session it is.
@@ -424,7 +427,7 @@ func (r *Roster) drawAll() {
 			continue
 		}
 		for _, upload := range client.uploads {
-			upload.draw()
+			upload.askForMore()
 		}
 	}
 }

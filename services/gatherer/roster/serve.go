@@ -37,7 +37,7 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 	case upload == nil:
 		asked.Refuse(wire.Unknown, ErrUpload.Error())
 		return
-	case !upload.permitted(asked):
+	case !asked.Offer || !upload.admits(asked.Peer.ID, asked.Capability):
 		asked.Refuse(wire.Denied, "the ticket is not this upload's")
 		return
 	}

@@ -234,27 +234,38 @@ func (u *Upload) extend() {
 	if u.held {
 		return
 	}
+	upTo := u.wantedUpTo()
+	u.granted += u.draw(upTo - min(upTo, u.granted))
+}
+
+// wantedUpTo returns the offset up to which bytes are wanted now, whether or not there is room for them.
+func (u *Upload) wantedUpTo() uint64 {
 	ahead := max(leastCredit, u.rate*uint64(creditTime/time.Second))
 	if !u.known { // twice as much with every round trip
 		ahead = max(firstCredit, u.hashed-u.begun)
 	}
-	more := min(u.hashed+min(ahead, mostCredit), u.limit)
-	if u.spec.Stream { // what is not on the disk yet is to be little
-		more = min(more, u.acked+mostCredit)
+	upTo := min(u.hashed+min(ahead, mostCredit), u.limit)
+	if u.spec.Stream { // little is to wait for the disk
+		upTo = min(upTo, u.acked+mostCredit)
 	}
-	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
-	more = min(more, u.client.paced.most(u.came))
-	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
+	// A paced client is held to what has come: hashing and committing may take longer than a pause.
+	return min(upTo, u.client.paced.most(u.came))
+}
+
+// draw takes bytes out of the client's pace, the room on the disk and the client's allowance, and returns how many of
+// those that are wanted all three had.
+func (u *Upload) draw(want uint64) uint64 {
+	want = u.client.paced.draw(time.Now(), want)
 	copies := u.copies()
-	given := u.roster.room.draw(more * copies)
-	more = given / copies
-	if u.spec.Stream && more > 0 {
-		more = u.client.allowed.draw(more)
+	given := u.roster.room.draw(want * copies)
+	drawn := given / copies
+	if u.spec.Stream && drawn > 0 {
+		drawn = u.client.allowed.draw(drawn)
 	}
-	if rest := given - more*copies; rest > 0 {
+	if rest := given - drawn*copies; rest > 0 {
 		u.roster.room.giveBack(rest)
 	}
-	u.granted += more
+	return drawn
 }
 
 // copies is how often what comes is on the disk for a while: a bundle's files are written beside it when it is whole.
@@ -265,8 +276,8 @@ func (u *Upload) copies() uint64 {
 	return 1
 }
 
-// draw asks for more, as time permits.
-func (u *Upload) draw() {
+// askForMore asks for what a paced client may bring by now.
+func (u *Upload) askForMore() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.granted
@@ -363,22 +374,14 @@ func (u *Upload) close() {
 	<-u.stopped
 }
 
-// permitted says whether a link may bring an upload's bytes.
-func (u *Upload) permitted(asked *link.Asked) bool {
+// admits reports whether a peer may bring the upload's bytes by a ticket.
+func (u *Upload) admits(peer identity.ID, ticket []byte) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.lets(asked)
+	return u.admitsLocked(peer, ticket)
 }
 
-// lets is permitted, with the upload locked.
-func (u *Upload) lets(asked *link.Asked) bool {
-	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.ticket) == 1
-}
-
-// permits says whether a ticket is still that of a peer's.
-func (u *Upload) permits(peer identity.ID, ticket []byte) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (u *Upload) admitsLocked(peer identity.ID, ticket []byte) bool {
 	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
 }
 
@@ -395,7 +398,7 @@ func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Tak
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.life.Err() != nil || u.err != nil || !u.lets(asked) {
+	if u.life.Err() != nil || u.err != nil || !u.admitsLocked(asked.Peer.ID, asked.Capability) {
 		u.over()
 		return nil, 0, ErrUpload
 	}
