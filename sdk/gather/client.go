@@ -210,12 +210,12 @@ func tooMany(err error) bool {
 func (c *Client) hold(heard func()) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.life))
 	defer cancel()
-	parts := context.AfterFunc(c.life, cancel) // nothing has begun
-	defer parts()
+	stopCancel := context.AfterFunc(c.life, cancel) // while there is no session to leave
+	defer stopCancel()
 	stream, err := c.rpc.Attach(ctx)
 	if err == nil {
 		err = stream.Send(&gatherv1.AttachRequest{
-			Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.wait(), Incarnation: c.incarnation, Returns: c.returns.Load(),
+			Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.waitingBytes(), Incarnation: c.incarnation, Returns: c.returns.Load(),
 		})
 	}
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *Client) hold(heard func()) error {
 		case told.GetEnded() != "":
 			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
 		}
-		if !beat && parts() {
+		if !beat && stopCancel() {
 			beating.Go(func() {
 				c.beat(beats, stream, told.GetInterval().AsDuration())
 				pause.For(ctx, leaveTime) // the gatherer ends it
@@ -280,15 +280,15 @@ const leaveTime = time.Second
 // beat says that the client lives, until ctx is done, and then that it leaves.
 func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {
 	for pause.For(ctx, max(interval, firstPause)) {
-		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.wait()}) != nil {
+		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.waitingBytes()}) != nil {
 			return // receiving says why
 		}
 	}
 	_ = stream.CloseSend() // it may have ended
 }
 
-// wait returns how many bytes wait to be sent.
-func (c *Client) wait() (bytes uint64) {
+// waitingBytes returns how many bytes wait to be sent.
+func (c *Client) waitingBytes() (bytes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.waiting {
