@@ -9,6 +9,7 @@ import (
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -222,13 +223,13 @@ func forgetGone[V any](noted map[string]V, assigned []*groupv1.Assignment) {
 	maps.DeleteFunc(noted, func(id string, _ V) bool { return !still[id] })
 }
 
-// settleTime is how long after joining it is waited until the managers know where the
-// member is: what a sender just joined to send would else be begun by an agent far away.
-const settleTime = time.Second
+// distancesTime is for how long after joining a sender waits until the managers know which agents are near: they would
+// have an agent far away begin its delivery else.
+const distancesTime = time.Second
 
-// settle waits for that.
-func (s *Session) settle(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, s.joined.Add(settleTime))
+// awaitDistances waits for that.
+func (s *Session) awaitDistances(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, s.joined.Add(distancesTime))
 	defer cancel()
 	select {
 	case <-s.attendance.prober.Settled():
@@ -261,21 +262,22 @@ func (a *attendance) isClaimed() bool {
 // refuseUnclaimed has deliveries fail that nobody here receives: the sender learns why,
 // instead of waiting.
 func (s *Session) refuseUnclaimed(ctx context.Context) {
-	seen := make(map[string]time.Time)
+	unclaimed := make(map[string]time.Time) // since when each has waited for the program
+	refused := make(map[string]bool)
 	tick := time.NewTicker(claimTime / 5)
 	defer tick.Stop()
 	for {
 		assigned, changed := s.attendance.toReceive()
-		forgetGone(seen, assigned)
+		forgetGone(unclaimed, assigned)
+		forgetGone(refused, assigned)
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
-			switch since, known := seen[id]; {
-			case !known:
-				seen[id] = time.Now()
-			case s.attendance.isClaimed():
-				seen[id] = time.Now()
-			case !assignment.GetEnded() && time.Since(since) > claimTime:
-				seen[id] = time.Now().Add(time.Hour)
+			switch since, known := unclaimed[id]; {
+			case !known || s.attendance.isClaimed():
+				unclaimed[id] = time.Now()
+				delete(refused, id)
+			case !assignment.GetEnded() && !refused[id] && time.Since(since) > claimTime:
+				refused[id] = true
 				s.refuse(ctx, id, "the member is joined, but does not receive")
 			}
 		}
@@ -326,8 +328,8 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	return err
 }
 
-// mayPass reports whether a manager may yet take what it is told again: it is not known if one has, or what kept it from that
-// passes. Of receipts and seals no limit lasts: a store has no room for a while, or too much comes at once.
+// mayPass reports whether it can help to tell a manager again: whether one took it the first time is not known, or what
+// kept it from that is temporary. For receipts and seals even NoRoom is: a store is full for a while, or too much comes at once.
 func mayPass(err error) bool {
 	var reported *Error
 	if errors.As(err, &reported) && reported.Reason == "CONTENTION" {
@@ -340,13 +342,8 @@ func mayPass(err error) bool {
 func (c *Client) insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if c.uplink.Closed() || !mayPass(err) {
+		if c.uplink.Closed() || !mayPass(err) || !pause.For(ctx, recordPause) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(recordPause):
 		}
 	}
 }

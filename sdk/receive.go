@@ -166,7 +166,7 @@ func (s *Session) sweep(ctx context.Context, dir string) {
 	}
 }
 
-// arrival is what has arrived; placed tells whether it took a place.
+// arrival is what has arrived; placed is whether it took a place.
 type arrival struct {
 	Arrived
 	placed bool

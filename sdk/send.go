@@ -92,7 +92,7 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	if err := object.CheckName(spec.GetName()); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
-	s.settle(ctx)
+	s.awaitDistances(ctx)
 	if s.keeping.Err() != nil || ctx.Err() != nil {
 		return nil, s.whyDone(ctx)
 	}
@@ -291,7 +291,7 @@ func (s objectSupply) usable() error           { return s.Usable() }
 func (o *Outgoing) feed(ctx context.Context, from supplier) {
 	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
 		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
-		report.Fed = o.fed(from.Carried())
+		report.Fed = o.outletReport(from.Carried())
 	},
 		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
 			return o.offer(ctx, assignment, child, from, opened)
@@ -392,7 +392,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	}
 	opened()
 	from.begin(assignment.GetTreeVersion(), welcome.From)
-	o.feeds(child.GetName(), from.Carried())
+	o.noteOutlet(child.GetName(), from.Carried())
 	feeding := link.NewFeeding(ctx, welcome.From, from, link.Options{
 		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
@@ -416,8 +416,8 @@ type outlet struct {
 	before map[string]uint64 // what earlier links to an agent have carried
 }
 
-// feeds notes that a link to an agent begins.
-func (o *Outgoing) feeds(agent string, carried uint64) {
+// noteOutlet notes that a link to an agent begins, when all links have carried so many bytes.
+func (o *Outgoing) noteOutlet(agent string, carried uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.outlet.before == nil {
@@ -427,8 +427,8 @@ func (o *Outgoing) feeds(agent string, carried uint64) {
 	o.outlet.to, o.outlet.begun = agent, carried
 }
 
-// fed reports what the links to the agent that is fed have carried: where that had a part already, less than there is.
-func (o *Outgoing) fed(carried uint64) *groupv1.ChildReport {
+// outletReport returns what the links to the agent that is fed have carried: less than the agent has, if it had a part before.
+func (o *Outgoing) outletReport(carried uint64) *groupv1.ChildReport {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.outlet.to == "" {
