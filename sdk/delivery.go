@@ -7,8 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -388,15 +386,8 @@ func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
 		return nil, fmt.Errorf("congestion: %w", err)
 	}
 	if o.SlowMember != (SlowMember{}) {
-		action, err := value[groupv1.SlowMemberAction](o.SlowMember.Action)
-		if err != nil {
+		if spec.SlowMember, err = o.SlowMember.message(); err != nil {
 			return nil, fmt.Errorf("slow member: %w", err)
-		}
-		spec.SlowMember = &groupv1.SlowMemberPolicy{
-			Action: action, FloorBytesPerSecond: o.SlowMember.FloorBytesPerSecond, LagBytes: o.SlowMember.LagBytes,
-		}
-		if o.SlowMember.LagTime != 0 {
-			spec.SlowMember.LagTime = durationpb.New(o.SlowMember.LagTime)
 		}
 	}
 	return spec, nil

@@ -45,7 +45,7 @@ type Session struct {
 
 // Join begins a session. A session that the same member has elsewhere is fenced: it ends.
 func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
-	roles, err := messages(join.Roles)
+	roles, err := values[groupv1.Role](join.Roles)
 	if err != nil {
 		return nil, err
 	}

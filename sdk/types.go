@@ -306,9 +306,6 @@ func newAway(m *groupv1.Away) Away {
 // message returns the policy as the API takes it.
 func (p Policy) message() (*groupv1.Policy, error) {
 	m := &groupv1.Policy{
-		SlowMember: &groupv1.SlowMemberPolicy{
-			FloorBytesPerSecond: p.SlowMember.FloorBytesPerSecond, LagBytes: p.SlowMember.LagBytes, LagTime: span(p.SlowMember.LagTime),
-		},
 		LatencyBound: span(p.LatencyBound), ClusterThreshold: span(p.ClusterThreshold),
 		Limits: &groupv1.Limits{
 			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
@@ -317,7 +314,7 @@ func (p Policy) message() (*groupv1.Policy, error) {
 		MembersRelay: p.MembersRelay,
 	}
 	var err error
-	if m.AllowedRoles, err = messages(p.AllowedRoles); err != nil {
+	if m.AllowedRoles, err = values[groupv1.Role](p.AllowedRoles); err != nil {
 		return nil, err
 	}
 	if m.ControlMode, err = value[groupv1.ControlMode](p.ControlMode); err != nil {
@@ -332,8 +329,15 @@ func (p Policy) message() (*groupv1.Policy, error) {
 	if m.Congestion, err = value[groupv1.Congestion](p.Congestion); err != nil {
 		return nil, err
 	}
-	m.SlowMember.Action, err = value[groupv1.SlowMemberAction](p.SlowMember.Action)
+	m.SlowMember, err = p.SlowMember.message()
 	return m, err
+}
+
+func (s SlowMember) message() (*groupv1.SlowMemberPolicy, error) {
+	action, err := value[groupv1.SlowMemberAction](s.Action)
+	return &groupv1.SlowMemberPolicy{
+		Action: action, FloorBytesPerSecond: s.FloorBytesPerSecond, LagBytes: s.LagBytes, LagTime: span(s.LagTime),
+	}, err
 }
 
 func span(d time.Duration) *durationpb.Duration {
@@ -366,11 +370,14 @@ func names[S ~string, E protoreflect.Enum](values []E) []S {
 	return convert(values, func(v E) S { return name[S](v) })
 }
 
-// value is the reverse of name.
-func value[E interface {
+// enum is a type that the API has.
+type enum interface {
 	~int32
 	protoreflect.Enum
-}, S ~string](text S) (E, error) {
+}
+
+// value is the reverse of name.
+func value[E enum, S ~string](text S) (E, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -393,13 +400,14 @@ func choices(descriptor protoreflect.EnumDescriptor) []string {
 	return all
 }
 
-func messages(roles []Role) (all []groupv1.Role, err error) {
-	for _, role := range roles {
-		message, err := value[groupv1.Role](role)
+// values is the reverse of names.
+func values[E enum, S ~string](texts []S) (all []E, err error) {
+	for _, text := range texts {
+		one, err := value[E](text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, message)
+		all = append(all, one)
 	}
 	return all, nil
 }
