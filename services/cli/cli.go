@@ -24,6 +24,7 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/spell"
+	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -464,4 +465,17 @@ func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *
 	defer client.Close()
 	defer a.sayWaiting(client)()
 	return do(command.Context(), client)
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this command", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if done, err := a.printData(map[string]string{"version": version.String()}); done {
+				return err
+			}
+			_, err := fmt.Fprintln(a.stdout, "groupcast", version.String())
+			return err
+		},
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 const (
@@ -134,11 +135,9 @@ func (f *following) Read(p []byte) (int, error) {
 		if moved {
 			continue
 		}
-		select {
-		case <-f.ctx.Done():
-			f.markHere() // who is called again after the machine was, in order, goes on right here
+		if !pause.For(f.ctx, followPause) {
+			f.markHere() // ended in order: the next call goes on right here, even if the machine has been started again
 			return 0, io.EOF
-		case <-time.After(followPause):
 		}
 	}
 }

@@ -81,7 +81,8 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 		panic("cli: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := p.check(command.Flags(), args[0]); err != nil {
+		p.take(command.Flags())
+		if err := p.check(args[0]); err != nil {
 			return usageError{err}
 		}
 		outlastReaders()
@@ -92,14 +93,19 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	return command
 }
 
-// check takes over what the flags say, and refuses those that contradict each other.
-func (p *push) check(flags *pflag.FlagSet, what string) error {
+// take makes options of the flags that are not options as they are.
+func (p *push) take(flags *pflag.FlagSet) {
 	if flags.Changed("keep") && p.options.Keep == 0 {
-		p.options.Keep = time.Nanosecond
+		p.options.Keep = time.Nanosecond // zero is the default of the managers
 	}
 	slow := &p.options.SlowMember
 	p.options.MaxBytesPerSecond, slow.FloorBytesPerSecond, slow.LagBytes = uint64(p.rate), uint64(p.floor), uint64(p.lag)
 	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards
+}
+
+// check refuses flags that contradict each other, or what is to be sent.
+func (p *push) check(what string) error {
+	slow := p.options.SlowMember
 	lags := slow.LagBytes > 0 || slow.LagTime > 0
 	switch {
 	case p.stream && what != "-":

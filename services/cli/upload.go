@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
@@ -159,10 +160,8 @@ func (a *app) awaitGatherer(ctx context.Context, u *upload) (*gather.Client, err
 			said = time.Now()
 			fmt.Fprintf(a.stderr, "groupcast: %s; trying again%s\n", printable.Text(err.Error()), a.hint(err))
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, managersPause) {
 			return nil, err
-		case <-time.After(managersPause):
 		}
 	}
 }
