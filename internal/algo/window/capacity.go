@@ -100,7 +100,7 @@ func quartile(number int, times []time.Duration) time.Duration {
 	return times[(len(times)-1)*number/4]
 }
 
-// enoughDrained tells whether those who have been seen without a queue can speak for all. Who has one on its own way cannot for
+// enoughDrained reports whether those who have been seen without a queue can speak for all. Who has one on its own way cannot for
 // those who have none.
 func enoughDrained(all []*history) bool {
 	wide := slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.path.narrow })

@@ -80,7 +80,7 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 	return 1
 }
 
-// stillWaits tells whether a client sees the queue about as long as before it was to run empty. So it is where others fill it,
+// stillWaits reports whether a client sees the queue about as long as before it was to run empty. So it is where others fill it,
 // whatever we leave: then those who have learnt their round trips with it see none, and the others as much as before.
 func (h *history) stillWaits(standing time.Duration) bool {
 	return h.flows() && h.long && !h.path.narrow && h.delay() > max(standing, h.stood/2)

@@ -41,7 +41,7 @@ func roleOf(peer identity.ID) identity.Role {
 	return peer.Role
 }
 
-// isFree says whether a name is not that of a client of another role, which is somebody else: it would be fenced, and what it
+// isFree reports whether a name is not that of a client of another role, which is somebody else: it would be fenced, and what it
 // has here read and replaced. A name is free again when nothing of its client is here. The roster is locked.
 func (r *Roster) isFree(name string, peer identity.ID) error {
 	has, wants := r.register.roleOf(name), roleOf(peer)

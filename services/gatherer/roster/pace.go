@@ -29,7 +29,7 @@ const (
 )
 
 // set says what the rate is by the policy and by the controller, zero where there is no bound, and
-// how many uploads share it. It tells whether the rate is another.
+// how many uploads share it. It reports whether the rate is another.
 func (p *pace) set(cap, part uint64, among int) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

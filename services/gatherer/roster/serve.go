@@ -73,7 +73,7 @@ func (r *Roster) join(upload *Upload, asked *link.Asked) {
 	}
 }
 
-// comes says whether an upload may have one more connection, and counts it if so. It may have
+// comes reports whether an upload may have one more connection, and counts it if so. It may have
 // as many as its client was told, and as many again, since those that broke may come
 // back before that is noticed. All uploads of a client have no more than its policy permits.
 func (r *Roster) comes(upload *Upload, joins bool) bool {

@@ -171,7 +171,7 @@ func (u *Upload) land(ctx context.Context) error {
 	}
 }
 
-// progress notes what was hashed or committed, and asks for more. It tells whether no more may come for now.
+// progress notes what was hashed or committed, and asks for more. It reports whether no more may come for now.
 func (u *Upload) progress(note func()) (waits bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
