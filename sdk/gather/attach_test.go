@@ -127,8 +127,16 @@ func TestCrowdedGathererIsAskedAgain(t *testing.T) {
 			c.life, c.end = context.WithCancel(t.Context())
 			defer c.attached.Wait()
 			defer c.end()
-			if session, err := c.awaitSession(t.Context(), ""); session != want || (sdk.CodeOf(err) == sdk.NoRoom) != (want == "") {
+			c.attach()
+			synctest.Wait() // it has been refused once
+			refused, _ := c.progress()
+			session, err := c.awaitSession(t.Context(), "")
+			if session != want || (sdk.CodeOf(err) == sdk.NoRoom) != (want == "") {
 				t.Errorf("%s: session %q (%v), want %q", reason, session, err, want)
+			}
+			synctest.Wait()
+			if p, _ := c.progress(); refused.DetachedReason != reason || want != "" && p.DetachedReason != "" {
+				t.Errorf("%s: it is shown as refused for %q, and attached for %q", reason, refused.DetachedReason, p.DetachedReason)
 			}
 		})
 	}

@@ -63,6 +63,7 @@ type Client struct {
 	mu       sync.Mutex
 	told     *gatherv1.AttachResponse // nil while there is no session
 	detached string                   // why there is none now, once that is known
+	reason   string                   // that the gatherer gave for it; empty if it gave none
 	err      error                    // why there will be none
 	waiting  map[*upload]uint64
 	running  map[string]bool // paths of what is uploaded now
@@ -164,7 +165,7 @@ func (c *Client) keepAttached() {
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
-		c.update(func() { c.told, c.detached = nil, reasonFor(err) })
+		c.update(func() { c.told, c.detached, c.reason = nil, reasonFor(err), uplink.Reason(err) })
 		if final(err) {
 			c.update(func() { c.err = sdk.Reported(err) })
 			return
@@ -247,7 +248,7 @@ func (c *Client) hold(heard func()) error {
 		}
 		heard()
 		c.returns.Store(true)
-		c.update(func() { c.told, c.detached = told, "" })
+		c.update(func() { c.told, c.detached, c.reason = told, "", "" })
 	}
 }
 
@@ -303,6 +304,7 @@ type standing struct {
 	connections int
 	paused      string
 	detached    string
+	reason      string
 	changed     <-chan struct{}
 }
 
@@ -313,7 +315,7 @@ func (c *Client) standing() (standing, error) {
 	if err == nil && c.life.Err() != nil {
 		err = errClosed
 	}
-	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.changed}, err
+	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.reason, c.changed}, err
 }
 
 // awaitSession returns the session when there is one, other than one that is known to have ended.

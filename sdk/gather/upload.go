@@ -29,10 +29,11 @@ type Progress struct {
 	Sent, Length uint64
 	// Stored is up to where a stream is on the gatherer's disk, as far as it was heard; zero of a file.
 	Stored uint64
-	// Attached says whether the gatherer has let the client in, and Detached why it has not: the last
-	// error, for the user; empty before there was one.
-	Attached bool
-	Detached string
+	// Attached is whether the gatherer has let the client in. If it has not, Detached is why: the last error, for the
+	// user; empty before there was one. DetachedReason is the reason that the gatherer gave, for programs, as PLACE_KEPT;
+	// empty if it has not answered.
+	Attached                 bool
+	Detached, DetachedReason string
 	// Connections is how many the gatherer asks for.
 	Connections int
 	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy says more of it, for the
@@ -450,5 +451,5 @@ func (u *upload) stands() (Progress, error) {
 // progress returns how all that is uploaded stands.
 func (c *Client) progress() (Progress, error) {
 	now, err := c.standing()
-	return Progress{Attached: now.session != "", Detached: now.detached, Connections: now.connections, Paused: now.paused}, err
+	return Progress{Attached: now.session != "", Detached: now.detached, DetachedReason: now.reason, Connections: now.connections, Paused: now.paused}, err
 }

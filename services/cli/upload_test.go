@@ -208,14 +208,18 @@ func TestOthersAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		defer stop(nil)
-		met := &guess{patience: time.Second, begun: time.Now(), stop: stop}
-		for _, g := range []*guess{met, nil} {
+		met := func() *guess { return &guess{patience: time.Second, stop: stop} }
+		for g, is := range map[*guess]gather.Progress{
+			met(): {Attached: true},
+			met(): {Detached: "there is no room: try again in up to 15s", DetachedReason: "PLACE_KEPT"}, // only a gatherer says so
+			nil:   {},
+		} {
 			g.heard(gather.Progress{})
-			g.heard(gather.Progress{Attached: true})
+			g.heard(is)
 			time.Sleep(time.Hour)
 			g.heard(gather.Progress{Detached: "connection refused"})
 			if err := g.why(errPartial); ctx.Err() != nil || !errors.Is(err, errPartial) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("after %+v it ends with %v", is, err)
 			}
 		}
 	})

@@ -18,7 +18,8 @@ func isGuessed(command *cobra.Command) bool {
 	return !command.Flags().Changed("to") && os.Getenv(gathererVariable) == ""
 }
 
-// guess ends an upload to where a gatherer is taken to be, if none has let it in after a while. One that was there may come back.
+// guess ends an upload to where a gatherer is taken to be, if none has answered after a while. One that was there may come back, and
+// one that lets nobody in now may do so later.
 type guess struct {
 	patience time.Duration
 	begun    time.Time // when it was first heard of: before, a tree is looked at
@@ -35,7 +36,7 @@ func (g *guess) heard(p gather.Progress) {
 	if g.begun.IsZero() {
 		g.begun = time.Now()
 	}
-	if g.met = p.Attached; g.met || time.Since(g.begun) < g.patience {
+	if g.met = p.Attached || p.DetachedReason != ""; g.met || time.Since(g.begun) < g.patience {
 		return
 	}
 	g.failed = &sdk.Error{Code: sdk.Unavailable, Message: fmt.Sprintf("not connected within %v: %s", g.patience, cmp.Or(p.Detached, "nobody has answered"))}
