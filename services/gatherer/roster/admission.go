@@ -130,17 +130,21 @@ type labelling struct {
 	byOperator bool // and not by the client itself
 }
 
-// mostLabels is how many bytes the labels of a client have: all of them are in memory, whether they count or not.
-const mostLabels = 64 << 10
+// mostLabels is how many bytes the labels of a client may take in memory, where all are whether they count or not. Each takes
+// labelBytes beside its name and value.
+const (
+	mostLabels = 64 << 10
+	labelBytes = 64
+)
 
 // label notes what a peer says of a client.
 func label(labels map[string]string, peer identity.ID) (labelling, error) {
 	bytes := 0
 	for name, value := range labels {
-		bytes += len(name) + len(value)
+		bytes += len(name) + len(value) + labelBytes
 	}
 	if bytes > mostLabels {
-		return labelling{}, fmt.Errorf("%w: its labels have %d bytes, want at most %d", ErrLabels, bytes, mostLabels)
+		return labelling{}, fmt.Errorf("%w: its %d labels take %d bytes, with %d for each: want at most %d", ErrLabels, len(labels), bytes, labelBytes, mostLabels)
 	}
 	return labelling{maps.Clone(labels), peer.Role == identity.Operator}, nil
 }
