@@ -11,8 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// Labels count that an operator says; those that a client says of itself count only where the
-// policy trusts them.
+// Labels count if an operator says them. Those that a client says of itself count only if the policy trusts them.
 func TestLabelsAreNotTrusted(t *testing.T) {
 	for _, trust := range []bool{false, true} {
 		f := start(t, policy.Policy{
@@ -37,7 +36,7 @@ func TestLabelsAreNotTrusted(t *testing.T) {
 	}
 }
 
-// Whether labels count that clients say of themselves holds for those that are attached, too, from the next round on.
+// When the policy changes whether clients' own labels count, that holds for attached clients, too, from the next round on.
 func TestTrustInLabelsIsTakenAway(t *testing.T) {
 	rules := policy.Policy{Rules: []policy.Rule{{Labels: map[string]string{"tier": "gold"}, Share: policy.Share{Priority: 7}}}, TrustLabels: true}
 	f := start(t, rules, nil)
@@ -59,7 +58,7 @@ func TestTrustInLabelsIsTakenAway(t *testing.T) {
 	}
 }
 
-// What a client says of itself has a bound, whether it counts or not: it is kept, and many short labels take more than they say.
+// What a client says of itself has a bound, whether it counts or not, since it is kept. Many short labels take more than their text.
 func TestLabelsHaveABound(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	many := func(count int) map[string]string {

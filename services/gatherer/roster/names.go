@@ -24,8 +24,8 @@ func nameFor(asked string, peer identity.ID) (string, error) {
 	return name, nil
 }
 
-// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
-// an agent is no member, whatever its name.
+// groupsOf returns the groups that the managers let the member of a client's name into. An agent that attaches is no
+// member, whatever its name.
 func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
 	if peer.Role != identity.Member && peer.Role != identity.Operator {
 		return nil, nil
@@ -41,8 +41,8 @@ func roleOf(peer identity.ID) identity.Role {
 	return peer.Role
 }
 
-// isFree reports whether a name is not that of a client of another role, which is somebody else: it would be fenced, and what it
-// has here read and replaced. A name is free again when nothing of its client is here. The roster is locked.
+// isFree returns an error if a name belongs to a client of another role. That is somebody else, who would be fenced, and whose files
+// would be read and replaced. A name is free again when nothing of its client is here. The roster is locked.
 func (r *Roster) isFree(name string, peer identity.ID) error {
 	has, wants := r.register.roleOf(name), roleOf(peer)
 	if has == "" || wants == "" || has == wants {
