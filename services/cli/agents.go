@@ -29,7 +29,7 @@ var agentColumns = []column[sdk.Agent]{
 	{title: "INCARNATION", wide: true, cell: func(a sdk.Agent) string { return fmt.Sprint(a.Incarnation) }},
 }
 
-// outlined is of how many deliveries the managers tell in a list of agents.
+// outlined is how many deliveries of an agent the managers tell in a list.
 const outlined = 32
 
 func deliveriesAt(a sdk.Agent) string {
@@ -42,7 +42,7 @@ func deliveriesAt(a sdk.Agent) string {
 // heldMost is how many deliveries of an agent are listed; JSON has all.
 const heldMost = 4
 
-// held lists the deliveries at an agent of which it has something, or feeds somebody: how much of each it has, and for how many.
+// held lists those deliveries of which an agent has something, or feeds somebody: how much of each it has, and for how many.
 func held(a sdk.Agent) string {
 	var all []string
 	for _, d := range a.Deliveries {

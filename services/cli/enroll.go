@@ -72,7 +72,7 @@ again and again, and the commands that use the configuration do so by themselves
 	return command
 }
 
-// check says what is wrong with the tokens, of which one has to be there.
+// check returns what is wrong with the flags for tokens, exactly one of which has to be given.
 func (e enrollment) check(hasToken bool) error {
 	isPod, hasFile := e.config.ServiceAccountTokenFile != "", e.tokenFile != ""
 	switch {
@@ -104,7 +104,7 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 		return usageError{err}
 	}
 	a.expect(config, "--endpoint")
-	if err := identity.CheckWritable(filepath.Dir(file)); err != nil { // a token that is used up is of no use again
+	if err := identity.CheckWritable(filepath.Dir(file)); err != nil { // the token can be used only once
 		return unusable(fmt.Errorf("write configuration: %w", err))
 	}
 	if err := a.readToken(ctx, &e); err != nil {
@@ -127,7 +127,7 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 	return nil
 }
 
-// readToken reads the join token out of its file, or the first line of standard input, which a person ends by a key.
+// readToken reads the join token from its file, or from the first line of standard input, as a user may type it.
 func (a *app) readToken(ctx context.Context, e *enrollment) error {
 	var text []byte
 	var err error
@@ -155,12 +155,12 @@ func (a *app) readToken(ctx context.Context, e *enrollment) error {
 	return nil
 }
 
-// exchange exchanges the token that there is.
+// exchange exchanges whichever token was given.
 func (e enrollment) exchange(ctx context.Context, config sdk.Config) (identity string, err error) {
 	if config.ServiceAccountTokenFile != "" {
 		return sdk.EnrollPod(ctx, config)
 	}
-	// A service's token would be used up, and be of no use here.
+	// The token of a service would be used up, though its identity is of no use here.
 	for _, role := range []string{"member", "operator"} {
 		var refused *sdk.Error
 		identity, err = sdk.EnrollAs(ctx, config, role, e.token)
@@ -171,7 +171,7 @@ func (e enrollment) exchange(ctx context.Context, config sdk.Config) (identity s
 	return identity, err
 }
 
-// absolute makes a name independent of where the command was called.
+// absolute makes a path independent of where the command was called.
 func absolute(name *string) (err error) {
 	if *name != "" {
 		*name, err = filepath.Abs(*name)
@@ -179,8 +179,8 @@ func absolute(name *string) (err error) {
 	return err
 }
 
-// mayGoInto says why a configuration is not replaced. A token can be used once, and a key that is gone is gone; a pod
-// gets in again by the same token.
+// mayGoInto returns why a configuration must not be replaced: a join token can be used only once, and a key that is gone is gone. A
+// pod can get in again with the same token.
 func (e enrollment) mayGoInto(file, credentials string) error {
 	there, err := sdk.ReadConfig(file)
 	switch {
@@ -194,7 +194,7 @@ func (e enrollment) mayGoInto(file, credentials string) error {
 	there.Renew = false
 	client, err := sdk.Dial(there)
 	if err != nil {
-		return nil // it is of no use to anybody
+		return nil // nobody can use it
 	}
 	defer client.Close()
 	identity, err := client.Identity()

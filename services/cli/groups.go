@@ -30,7 +30,7 @@ var groupColumns = []column[sdk.Group]{
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
 }
 
-// limits says what a group bounds.
+// limits says what a group's limits are.
 func limits(l sdk.Limits) string {
 	var all []string
 	add := func(is bool, text string) {
@@ -59,7 +59,7 @@ type policyFlags struct {
 	fields map[string]string // by flag
 }
 
-// What the words of a policy mean, as flags of groups and of deliveries say it, before what holds without the flag.
+// What the words of a policy mean. Flags of groups and of deliveries say this, and then their default.
 const (
 	usageMode = "when agents acknowledge: hop (what they have) or end-to-end (what all below them have)"
 	usageAck  = "when a member counts as complete: relayed or received (it has all, verified and in its place) or durable (and synced to its disk)"
@@ -104,13 +104,13 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	return p
 }
 
-// addLabels adds a flag for labels, of which none is nothing to show.
+// addLabels adds a flag for labels. Its help shows no default.
 func addLabels(flags *pflag.FlagSet, labels *map[string]string, usage string) {
 	flags.StringToStringVar(labels, "label", nil, usage)
 	flags.Lookup("label").DefValue = ""
 }
 
-// addSize adds a flag for a number of bytes, of which none is nothing to show.
+// addSize adds a flag for a number of bytes. Its help shows no default.
 func addSize(flags *pflag.FlagSet, size *bytesize.Size, name, usage string) {
 	flags.Var(size, name, usage)
 	flags.Lookup(name).DefValue = ""
@@ -268,7 +268,7 @@ func (a *app) groupEvent(event sdk.GroupEvent) error {
 	return a.event(groupChange{Change: event.Change, Group: &g}, line)
 }
 
-// sign shows a change with one character.
+// sign shows a change as one character.
 func (a *app) sign(change sdk.ChangeType) string {
 	switch change {
 	case sdk.Added:

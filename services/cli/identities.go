@@ -37,7 +37,7 @@ func (a *app) identityCommand() *cobra.Command {
 	return identity
 }
 
-// byAccount are the roles of those that Kubernetes can vouch for.
+// byAccount are the roles that Kubernetes can vouch for.
 var byAccount = []string{"agent", "gatherer", "replicator", "member"}
 
 func (a *app) admitCommand() *cobra.Command {
@@ -77,7 +77,7 @@ func splitIdentity(text string) (role, name string, err error) {
 	return role, name, nil
 }
 
-// isKnown reports whether the managers know somebody of a name now; true where they cannot tell.
+// isKnown reports whether the managers know somebody of a name now; true if they cannot be asked.
 func (a *app) isKnown(ctx context.Context, client *sdk.Client, role, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()
@@ -97,7 +97,7 @@ func (a *app) isKnown(ctx context.Context, client *sdk.Client, role, name string
 	return true
 }
 
-// isInGroup reports whether a member is in a group, be it in a session in which it only pushes; true where nobody can tell.
+// isInGroup reports whether a member is in any group, even with a session in which it only pushes; true if that cannot be told.
 func isInGroup(ctx context.Context, client *sdk.Client, name string) bool {
 	groups, err := client.Groups(ctx)
 	for _, group := range groups {
