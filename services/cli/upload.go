@@ -195,13 +195,22 @@ func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, s
 	defer stop(nil)
 	shown.endsBy(stop)
 	if info.IsDir() {
-		return interrupted(ctx, a.uploadTree(uploading, client, what, options, shown))
+		err = a.uploadTree(uploading, client, what, options, shown)
+	} else {
+		err = a.uploadFile(uploading, client, what, options, shown)
 	}
-	one, err := client.Upload(uploading, what, options)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		shown.say(shown.words())
+	}
+	return interrupted(ctx, err)
+}
+
+func (a *app) uploadFile(ctx context.Context, client *gather.Client, file string, options gather.FileOptions, shown *uploading) error {
+	one, err := client.Upload(ctx, file, options)
 	if err == nil {
 		a.uploaded(shown, one)
 	}
-	return interrupted(ctx, err)
+	return err
 }
 
 // uploadTree uploads the files of a directory.
@@ -371,6 +380,7 @@ type uploading struct {
 	rate    float64
 	isKnown bool   // the rate
 	reason  string // why nothing is sent, as told last
+	heard   gather.Progress
 	line    string // that was told last
 
 	unwritten error // why it could not be written what was uploaded
@@ -395,6 +405,7 @@ const samePause = time.Minute
 const connecting = "connecting"
 
 func (u *uploading) show(p gather.Progress) {
+	u.hear(p)
 	if p.Ended {
 		return // what became of it is told
 	}
@@ -412,7 +423,7 @@ func (u *uploading) show(p gather.Progress) {
 	reason := how
 	u.measure(now, p.Sent, reason == "")
 	if how == "" {
-		how = fmt.Sprintf("over %d connections", p.Connections)
+		how = "over " + plural(p.Connections, "connection")
 	}
 	if u.isKnown {
 		how = bytesize.Short(uint64(u.rate)) + "/s " + how
