@@ -94,7 +94,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		time.Sleep(oneInterrupt)
 		stop() // if ctx does not end the command, the next interrupt does
 	})()
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -104,7 +104,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := exitStatus(err)
 	if status != exitInterrupted {
-		fmt.Fprintf(stderr, "groupcast: %s%s\n", printable.Lines(err.Error()), a.hint(err))
+		fmt.Fprintf(stderr, "groupcast: %s%s\n", printable.Lines(inFlags(command, err)), a.hint(err))
 	}
 	return status
 }
@@ -121,6 +121,8 @@ func (a *app) hint(err error) string {
 	case !errors.As(err, &reported):
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
+	case reported.Reason == "GROUP_IN_USE":
+		return " (--force)"
 	case reported.Reason == sdk.NoManager && a.managers != "":
 		return fmt.Sprintf(" (%s says where; --timeout %v)", a.saidBy, a.timeout)
 	case reported.Reason != "": // somebody has answered

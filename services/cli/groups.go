@@ -68,7 +68,10 @@ const (
 
 func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	p := &policyFlags{fields: make(map[string]string)}
-	add := func(flag, field string) { p.fields[flag] = field }
+	add := func(flag, field string) {
+		p.fields[flag] = field
+		sets(flags, map[string]string{flag: "policy." + field})
+	}
 	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); who has joined keeps what it has")
 	add("roles", "allowed_roles")
 	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", usageMode+" (hop)")
@@ -77,6 +80,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("ack", "ack_level")
 	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", usageSlow+" (detach with hop, pace with end-to-end)")
 	add("slow", "slow_member.action")
+	sets(flags, map[string]string{"slow": "policy.slow_member"})
 	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.FloorBytesPerSecond), "slow-floor", "with pace: bytes per second below which a member is given up (never)")
 	add("slow-floor", "slow_member.floor_bytes_per_second")
 	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.LagBytes), "slow-lag-bytes", "with evict: bytes that a member may lag behind, as 64MiB (no bound; evict needs one of both)")
@@ -260,7 +264,7 @@ func (a *app) groupEvent(event sdk.GroupEvent) error {
 		for i, group := range event.Snapshot {
 			names[i] = group.Name
 		}
-		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "group"), orDash(join(names))))
+		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "group"), orDash(strings.Join(names, ", "))))
 	}
 	g := event.Group
 	line := fmt.Sprintf("%s group %s: %d members, %s, %s, slow members %s, epoch %d", a.sign(event.Change), g.Name, g.Members,

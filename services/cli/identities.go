@@ -65,6 +65,7 @@ replicators and members on Kubernetes are. All others come back with a new join 
 		},
 	}
 	admit.Flags().StringSliceVar(&groups, "group", nil, "for a member: groups that it may join until its next pod gets in, one at least; '*' stands for all")
+	sets(admit.Flags(), map[string]string{"group": "groups"})
 	return admit
 }
 

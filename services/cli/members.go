@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func (a *app) memberEvent(event sdk.MemberEvent) error {
 		for i, member := range event.Snapshot {
 			names[i] = member.Name
 		}
-		return a.event(memberChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "member"), orDash(join(names))))
+		return a.event(memberChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "member"), orDash(strings.Join(names, ", "))))
 	}
 	m := event.Member
 	line := fmt.Sprintf("%s %s joined from %s (%s)", a.sign(event.Change), m.Name, orDash(m.Node), join(m.Roles))

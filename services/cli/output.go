@@ -178,6 +178,14 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
+// isAre is plural with the verb.
+func isAre(n int, what string) string {
+	if n == 1 {
+		return plural(n, what) + " is"
+	}
+	return plural(n, what) + " are"
+}
+
 func age(since time.Time) string {
 	if since.IsZero() || since.Unix() == 0 {
 		return ""

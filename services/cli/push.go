@@ -77,6 +77,11 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms, 1m at most (no bound)")
 	flags.Var(&p.parity, "parity", "with --datagrams: as 10+2, two of parity for every ten, so that two of these twelve may be lost on each link (none)")
+	sets(flags, map[string]string{
+		"name": "spec.name", "mode": "spec.control_mode", "ack": "spec.ack_level", "slow": "spec.slow_member", "slow-floor": "spec.slow_member.floor_bytes_per_second",
+		"slow-lag": "spec.slow_member.lag_bytes", "slow-lag-time": "spec.slow_member.lag_time", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second",
+		"keep": "spec.keep", "congestion": "spec.congestion", "fresh": "spec.datagrams.fresh", "parity": "spec.datagrams.parity_data",
+	})
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}

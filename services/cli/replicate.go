@@ -44,6 +44,7 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 			"  groupcast replicate /srv/models --from store-1 --to /srv --on role=worker --slow detach\n" +
 			"  groupcast replicate store-1:/dev/vg0/golden-snapshot --to /dev/sdb --serial WD-1234 --on node-7",
 	}
+	command.Annotations = map[string]string{fieldOf: "spec.source_path"}
 	flags := command.Flags()
 	flags.StringVar(&r.spec.TargetPath, "to", "", "directory in which it appears at each replica under its own name, or block device that it overwrites")
 	flags.StringVar(&r.spec.Selector, "on", "", "who gets it: names of replicators, KEY=VALUE, lan=NAME, node=NAME, or *")
@@ -54,6 +55,9 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 	flags.StringVar(&r.spec.DeviceSerial, "serial", "", "serial number that the block device must have that is overwritten (any)")
 	flags.BoolVar(&r.spec.SkipUnused, "skip-unused", false, "of a block device, leave out what the file system on it does not use: replicas have zeros there (needs partclone at the sender)")
 	flags.BoolVar(&r.noWait, "no-wait", false, "return when it has begun")
+	sets(flags, map[string]string{
+		"to": "spec.target_path", "on": "spec.selector", "slow": "spec.slow", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second", "serial": "spec.device_serial",
+	})
 	for _, name := range []string{"to", "on"} {
 		if err := command.MarkFlagRequired(name); err != nil {
 			panic("cli: " + err.Error())

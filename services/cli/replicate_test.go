@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +164,25 @@ func TestSummaryTellsReasonsOnce(t *testing.T) {
 	text := replicationSummary(r)
 	if strings.Count(text, "allow it by name") != 1 || !strings.Contains(text, "\ncanceled: the replication was canceled") || !strings.Contains(text, "failed(canceled): 0 of 2") {
 		t.Errorf("it says %q", text)
+	}
+}
+
+// Replicas that refuse for the same reason may each need something else: all of that is told, but not for hundreds.
+func TestSummaryTellsOtherDetails(t *testing.T) {
+	refused := func(name string) sdk.Replica {
+		return sdk.Replica{Name: name, State: sdk.ReplicaFailed, Reason: "refused", Detail: "not below one of targets (/" + name + ")"}
+	}
+	text := replicationSummary(replicated(sdk.ReplicationFailed, refused("b"), refused("b"), refused("c")))
+	if !strings.HasSuffix(text, "\nrefused (b): not below one of targets (/b)\nrefused (c): not below one of targets (/c)") {
+		t.Errorf("it says %q", text)
+	}
+	var many []sdk.Replica
+	for i := range 100 {
+		many = append(many, refused(fmt.Sprint("r", i)))
+	}
+	text = replicationSummary(replicated(sdk.ReplicationFailed, many...))
+	if strings.Count(text, "refused (") != mostReasons || !strings.HasSuffix(text, "\nand others: groupcast replication get 01234567 -o wide") {
+		t.Errorf("of a hundred it says %q", text)
 	}
 }
 

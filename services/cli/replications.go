@@ -58,7 +58,7 @@ func replicationSize(r sdk.Replication) string {
 func legs(r sdk.Replication) string {
 	var all []string
 	for _, leg := range r.Legs {
-		all = append(all, fmt.Sprintf("%d on LAN %s (%s)", leg.Replicas, leg.LAN, leg.Group))
+		all = append(all, fmt.Sprintf("%s on LAN %s (%s)", plural(leg.Replicas, "replica"), leg.LAN, leg.Group))
 	}
 	return strings.Join(all, ", ")
 }
@@ -206,21 +206,27 @@ func (a *app) printReplication(r sdk.Replication) error {
 	return printTable(a.stdout, lanStandings(r), legColumns, true)
 }
 
-// replicationSummary says how a replication went, and of each reason once what to do.
+// replicationSummary says how a replication went, and of each reason once what to do: of one with other details at other replicas, each.
 func replicationSummary(r sdk.Replication) string {
 	text := fmt.Sprintf("replication %s of %s (%s) from %s is %s: %d of %d replicas are complete", shortReplicationID(r), replicationName(r),
 		orDash(replicationSize(r)), r.Sender, strings.ToLower(replicationState(r)), r.Complete, r.ReplicaCount)
 	if r.State == sdk.ReplicationComplete {
 		text += " after " + seconds(r.Ended.Sub(r.Created))
 	}
-	told := make(map[string]bool)
+	type why struct{ reason, detail string }
+	told := make(map[why]bool)
 	if r.Detail != "" {
-		text, told[r.Reason] = text+"\n"+r.Reason+": "+printable.Text(r.Detail), true
+		text += "\n" + r.Reason + ": " + printable.Text(r.Detail)
 	}
 	for _, replica := range r.Replicas {
-		if replica.Detail != "" && !told[replica.Reason] {
-			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, printable.Text(replica.Detail)), true
+		one := why{replica.Reason, replica.Detail}
+		if one.detail == "" || told[one] || r.Detail != "" && one.reason == r.Reason {
+			continue
 		}
+		if len(told) == mostReasons {
+			return text + fmt.Sprintf("\nand others: groupcast replication get %s -o wide", shortReplicationID(r))
+		}
+		text, told[one] = text+fmt.Sprintf("\n%s (%s): %s", one.reason, replica.Name, printable.Text(one.detail)), true
 	}
 	return text
 }

@@ -105,6 +105,9 @@ func (a *app) showStatus(status sdk.Status) error {
 			fmt.Fprintf(a.stderr, "manager/%s is absent, %s\n", one.Name, lastSeen(one.Away))
 		}
 	}
+	if status.AgentsOffline > 0 {
+		fmt.Fprintf(a.stderr, "%s absent: groupcast agent list\n", isAre(status.AgentsOffline, "agent"))
+	}
 	for i, one := range status.Away {
 		if i == mostAway {
 			fmt.Fprintf(a.stderr, "and %d others: groupcast gatherer list, groupcast replicator list\n", len(status.Away)-i)

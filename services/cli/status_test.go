@@ -41,6 +41,17 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 	}
 }
 
+// Agents that are not heard of are told beside the table, too: its 1/2 is easily overlooked.
+func TestStatusSaysThatAgentsAreAway(t *testing.T) {
+	for offline, want := range map[int]string{0: "", 1: "1 agent is absent: groupcast agent list\n", 2: "2 agents are absent: groupcast agent list\n"} {
+		var table, said bytes.Buffer
+		a := &app{stdout: &table, stderr: &said, output: "table"}
+		if err := a.showStatus(sdk.Status{AgentsOnline: 1, AgentsOffline: offline}); err != nil || said.String() != want {
+			t.Errorf("with %d offline it says %q, want %q (%v)", offline, said.String(), want, err)
+		}
+	}
+}
+
 // Managers are counted, and those that are missed named. Without a leader nobody knows who is.
 func TestStatusSaysWhichManagersAreMissed(t *testing.T) {
 	var table, said bytes.Buffer

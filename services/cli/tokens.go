@@ -40,6 +40,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	create.Flags().StringVar(&asked.Role, "role", "member", "member, agent, gatherer, replicator or operator")
 	create.Flags().StringSliceVar(&asked.Groups, "group", nil, "for a member: groups that it may join, one at least; '*' stands for all")
 	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 10 minutes at most")
+	sets(create.Flags(), map[string]string{"role": "role", "group": "groups", "lifetime": "lifetime"})
 	token.AddCommand(create)
 	return token
 }
