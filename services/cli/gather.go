@@ -284,7 +284,11 @@ func readPolicy(ctx context.Context, name string) (gather.Policy, error) {
 	if err != nil {
 		return gather.Policy{}, err
 	}
-	return gather.ParsePolicy(text)
+	policy, err := gather.ParsePolicy(text)
+	if err != nil && name != "-" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return policy, err
 }
 
 // maxPolicyText is how many bytes a policy may have.

@@ -156,6 +156,9 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 	defer end(nil)
 	defer a.sayLost(ctx, client, p, end)()
 	options := a.receiveOptions(p)
+	if p.once {
+		defer p.underWay.sayNothingNew(ctx, a.stderr, session.Member().Name)()
+	}
 	defer func() {
 		if ctx.Err() != nil {
 			p.underWay.unfinished(a.stderr, p)

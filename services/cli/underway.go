@@ -2,12 +2,15 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -17,6 +20,7 @@ type underWay struct {
 	mu   sync.Mutex
 	all  []sdk.Incoming
 	left []sdk.Incoming // of an earlier session, and not begun again
+	any  bool           // something has begun since the command did
 }
 
 func without(all []sdk.Incoming, id string) []sdk.Incoming {
@@ -26,7 +30,32 @@ func without(all []sdk.Incoming, id string) []sdk.Incoming {
 func (u *underWay) begins(in sdk.Incoming) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.all, u.left = append(u.all, in), without(u.left, in.ID)
+	u.all, u.left, u.any = append(u.all, in), without(u.left, in.ID), true
+}
+
+// nothingNewAfter is how long nothing must have begun before a member that is to receive one delivery says that it waits for the next:
+// what is kept for it begins as soon as it has joined.
+const nothingNewAfter = 2 * time.Second
+
+// sayNothingNew says so, unless it is stopped before.
+func (u *underWay) sayNothingNew(ctx context.Context, to io.Writer, member string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if pause.For(ctx, nothingNewAfter) && !u.hasBegun() {
+			fmt.Fprintf(to, "nothing that is kept is new to %s: waiting for the next push\n", member)
+		}
+	})
+	return func() {
+		cancel()
+		waiting.Wait()
+	}
+}
+
+func (u *underWay) hasBegun() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.any
 }
 
 func (u *underWay) ends(id string) {

@@ -299,6 +299,7 @@ func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload
 	shown.endsBy(stop)
 	leaving := &parting{interrupted: ctx, stop: stop}
 	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
+		shown.before = offset
 		from, err := open(offset)
 		return &until{ctx, from}, err
 	}, gather.StreamOptions{Path: u.path, Progress: func(p gather.Progress) {
@@ -361,8 +362,11 @@ func interrupted(ctx context.Context, err error) error {
 func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 	shown.end()
 	how := ""
-	if one.There {
+	switch {
+	case one.There:
 		how = ", was there already"
+	case shown.before > 0:
+		how = fmt.Sprintf(", %s in all", bytesize.Short(shown.before+one.Bytes))
 	}
 	err := a.event(one, fmt.Sprintf("%s  %s%s", printable.Text(one.Path), bytesize.Short(one.Bytes), how))
 	shown.unwritten = cmp.Or(shown.unwritten, err) // the rest is uploaded all the same
@@ -374,9 +378,10 @@ type uploading struct {
 	guess   *guess            // nil where the gatherer was named
 	stored  func(upTo uint64) // is told what of a stream is on the gatherer's disk; nil is not
 	drawing sync.Mutex
+	before  uint64 // how much of a stream was there from earlier
 	last    time.Time
 	begun   time.Time // when it was measured last how much was sent; zero while nothing may be
-	before  uint64
+	sent    uint64    // how much was, then
 	rate    float64
 	isKnown bool   // the rate
 	reason  string // why nothing is sent, as told last
@@ -449,9 +454,9 @@ func (u *uploading) measure(now time.Time, sent uint64, moves bool) {
 	case passed < rateSpan:
 		return
 	default:
-		u.rate, u.isKnown = float64(sent-min(u.before, sent))/passed.Seconds(), true
+		u.rate, u.isKnown = float64(sent-min(u.sent, sent))/passed.Seconds(), true
 	}
-	u.before, u.begun = sent, now
+	u.sent, u.begun = sent, now
 }
 
 // goesOn says of a stream that there is some of it already: it may have been meant to be another.

@@ -2,7 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
@@ -51,5 +56,59 @@ func TestUnfinishedSaysWhatGoesOn(t *testing.T) {
 		"kept from alice is unfinished; what came is kept, and the same command goes on from there\n"
 	if said.String() != want {
 		t.Errorf("it says\n%s", said.String())
+	}
+}
+
+// A member that is to receive one delivery says that it waits, if what is kept is nothing new to it; not if something has begun.
+func TestPullOnceSaysThatItWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begins bool
+		wait   time.Duration
+		want   string
+	}{
+		"nothing is new":        {false, time.Minute, "nothing that is kept is new to alice: waiting for the next push\n"},
+		"something has begun":   {true, time.Minute, ""},
+		"it has ended by then":  {false, time.Second, ""},
+		"it has begun and done": {true, time.Second, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var all underWay
+			var said bytes.Buffer
+			stop := all.sayNothingNew(t.Context(), &said, "alice")
+			if tt.begins {
+				all.begins(sdk.Incoming{ID: "1"})
+				all.ends("1")
+			}
+			time.Sleep(tt.wait)
+			stop()
+			if said.String() != tt.want {
+				t.Errorf("%s: it says %q, want %q", name, said.String(), tt.want)
+			}
+		})
+	}
+}
+
+// What is wrong with a policy is told with its file.
+func TestPolicyIsToldWithItsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte("rules: [{maxx: 1}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readPolicy(t.Context(), file)
+	if sdk.CodeOf(err) != sdk.InvalidArgument || !strings.HasPrefix(err.Error(), file+": ") || !strings.Contains(err.Error(), "maxx") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A stream that goes on is told with how much there is of it in all: what was added alone would pass for the whole.
+func TestStreamThatGoesOnIsToldInAll(t *testing.T) {
+	for before, want := range map[uint64]string{0: "a/s.stream  3 B\n", 4: "a/s.stream  3 B, 7 B in all\n"} {
+		var out bytes.Buffer
+		a := &app{stdout: &out, stderr: new(bytes.Buffer)}
+		shown := newUploading(a)
+		shown.before = before
+		if a.uploaded(shown, gather.Uploaded{Path: "a/s.stream", Bytes: 3}); !strings.HasSuffix(out.String(), "  "+want) {
+			t.Errorf("after %d bytes: %q, want %q", before, out.String(), want)
+		}
 	}
 }
