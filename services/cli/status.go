@@ -33,7 +33,7 @@ var statusColumns = []column[sdk.Status]{
 	{title: "TRUST-DOMAIN", wide: true, cell: func(s sdk.Status) string { return s.TrustDomain }},
 }
 
-// managersHere is how many managers are here, of how many there should be. Without a leader nobody notes who is not.
+// managersHere says how many managers are here, of how many there should be. Without a leader nobody knows which are missing.
 func managersHere(s sdk.Status) string {
 	all := s.ManagersOnline + s.ManagersOffline
 	switch {
@@ -73,7 +73,7 @@ Who may list the cluster's nodes, too, is told which of them are away.`,
 	return command
 }
 
-// managersStatus shows what a manager says. Where none does, those of a first installation may not have come up.
+// managersStatus shows what a manager says. If none answers, those of a first installation may not have come up.
 func (a *app) managersStatus(command *cobra.Command) error {
 	err := a.call(command, func(ctx context.Context, client *sdk.Client) error {
 		status, err := client.Status(ctx)
@@ -89,10 +89,10 @@ func (a *app) managersStatus(command *cobra.Command) error {
 	return err
 }
 
-// mostAway is of how many a status says that they are away.
+// mostAway is how many a status names that are away.
 const mostAway = 10
 
-// showStatus writes a status, and before it what somebody has to see to.
+// showStatus writes a status, and before it what somebody has to take care of.
 func (a *app) showStatus(status sdk.Status) error {
 	if status.ReadOnlyReason != "" {
 		fmt.Fprintln(a.stderr, status.ReadOnlyReason)

@@ -45,7 +45,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	return token
 }
 
-// tokenUse is what is done with a token: services enroll by themselves.
+// tokenUse says how to use a token: services enroll by themselves.
 func tokenUse(role string) string {
 	switch role {
 	case "agent", "gatherer", "replicator":

@@ -45,7 +45,7 @@ func branches(d sdk.Delivery) (lines []branch) {
 	return lines
 }
 
-// share is how much of the delivery a node has.
+// share says how much of the delivery a node has.
 func (b branch) share() string {
 	if b.delivery.Length == 0 {
 		return bytesize.Short(b.Bytes)
@@ -53,7 +53,7 @@ func (b branch) share() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(min(b.Bytes, b.delivery.Length))/float64(b.delivery.Length))
 }
 
-// rate is how fast it gets more, or why it does not.
+// rate says how fast it gets more, or why it does not.
 func (b branch) rate() string {
 	switch {
 	case b.Absent:

@@ -64,14 +64,14 @@ func (u *underWay) ends(id string) {
 	u.all = without(u.all, id)
 }
 
-// sessionEnds leaves all behind: what the next session receives of it, begins there again.
+// sessionEnds leaves all behind: the next session begins again with what it receives of that.
 func (u *underWay) sessionEnds() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.all, u.left = nil, append(u.left, u.all...)
 }
 
-// leftBehind returns what an earlier session was receiving, and this one is not.
+// leftBehind returns what an earlier session was receiving and this one is not.
 func (u *underWay) leftBehind() []sdk.Incoming {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +85,7 @@ func (u *underWay) isBusy() bool {
 	return len(u.all) > 0
 }
 
-// giveUp forgets what was left behind, and reports whether it has not begun again meanwhile.
+// giveUp forgets a delivery that was left behind, and reports whether it was, and has not begun again meanwhile.
 func (u *underWay) giveUp(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -94,7 +94,7 @@ func (u *underWay) giveUp(id string) bool {
 	return len(u.left) < before
 }
 
-// unfinished says what is not whole when a member is interrupted, and what is left of it.
+// unfinished says what is not whole when a member is interrupted, and what becomes of it.
 func (u *underWay) unfinished(to io.Writer, by *pull) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

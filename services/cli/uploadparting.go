@@ -9,10 +9,10 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// partingPatience is how long an interrupted stream goes on without that anything gets through.
+// partingPatience is how long an interrupted stream goes on while nothing gets through.
 const partingPatience = 5 * time.Second
 
-// parting ends a stream that was interrupted when the rest of it does not get through.
+// parting ends an interrupted stream if the rest of it does not get through.
 type parting struct {
 	interrupted context.Context
 	stop        context.CancelCauseFunc
@@ -31,7 +31,7 @@ func (l *parting) heard(p gather.Progress) {
 	}
 }
 
-// words says what is missing, when the stream has ended so.
+// words says what is missing of a stream that has ended that way.
 func (l *parting) words(followed bool) string {
 	missing := l.last.Length - min(l.last.Stored, l.last.Length)
 	switch {
@@ -56,7 +56,7 @@ func (u *uploading) hear(p gather.Progress) {
 	}
 }
 
-// words says how far an upload of files came that was interrupted.
+// words says how far an interrupted upload of files came.
 func (u *uploading) words() string {
 	u.drawing.Lock()
 	defer u.drawing.Unlock()
