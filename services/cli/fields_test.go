@@ -6,7 +6,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// What managers refuse is told by the flag that the user gave: the API's fields are no words of the command.
+// What managers refuse is told by the flag that the user gave, and not by the API's field, which the command's help does not have.
 func TestRefusedFieldsAreToldAsFlags(t *testing.T) {
 	for _, tt := range []struct {
 		args      []string

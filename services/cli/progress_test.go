@@ -40,7 +40,7 @@ func TestOpenPartsAreShownFirst(t *testing.T) {
 	}
 }
 
-// A line fits, however narrow the terminal is, and says in any case how much of it is there.
+// A line fits, however narrow the terminal is, and always says how much is there.
 func TestLinesFit(t *testing.T) {
 	p := newProgress(&app{stderr: io.Discard})
 	one := part{name: "a-member-with-a-long-name", moving: true, bytes: 100 << 20}
@@ -66,8 +66,8 @@ func TestLinesWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A manager that begins to lead knows of no progress until it is told again: what is shown meanwhile does not fall back, nor
-// is what was given to be shown another.
+// A manager that begins to lead knows of no progress until it is told again. What is shown meanwhile does not fall back, and the delivery
+// that was given is not changed.
 func TestProgressDoesNotFallBack(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&app{stderr: &out})
@@ -95,7 +95,7 @@ func TestProgressDoesNotFallBack(t *testing.T) {
 	}
 }
 
-// How much a member has that nobody knows of is no number, unless more was seen before.
+// If nobody knows how much a member has, no number is shown, unless one was seen before.
 func TestUnknownBytesAreNoNumber(t *testing.T) {
 	a, out, shown := concluding()
 	told := a.stderr.(*bytes.Buffer)

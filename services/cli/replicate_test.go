@@ -78,7 +78,7 @@ func TestOutcomeOfReplication(t *testing.T) {
 	}
 }
 
-// Where somebody is missing without whom nothing can begin, a script is told so, and not that what began has failed.
+// If nothing can begin, as somebody is missing, the exit status says that, and not that something has failed.
 func TestNothingBeginsWithout(t *testing.T) {
 	for _, reason := range []string{"NO_RECEIVERS", "NO_AGENT", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE"} {
 		if got := exitStatus(&sdk.Error{Code: sdk.Conflict, Reason: reason}); got != exitNotFound {
@@ -114,7 +114,7 @@ func TestProgressPerLAN(t *testing.T) {
 	}
 }
 
-// Who is told of is as many as there are.
+// The rest of a LAN is spoken of in the singular or the plural.
 func TestRestOfALAN(t *testing.T) {
 	for want, l := range map[string]lanStanding{
 		"LAN r: 0 of 1 complete, it has 40%":                   {Leg: sdk.Leg{LAN: "r", Replicas: 1}, least: 40},
@@ -129,7 +129,7 @@ func TestRestOfALAN(t *testing.T) {
 	}
 }
 
-// What a manager that begins to lead has not heard of yet does not fall back.
+// What is shown does not fall back while a manager that begins to lead has not heard of it yet.
 func TestReplicationDoesNotFallBack(t *testing.T) {
 	p := newProgress(&app{stderr: new(bytes.Buffer)})
 	r := replicated(sdk.ReplicationRunning, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 48})
@@ -186,7 +186,7 @@ func TestSummaryTellsOtherDetails(t *testing.T) {
 	}
 }
 
-// What others chose, a name or what went wrong at a replica, moves no cursor and breaks no line.
+// Text that others chose, such as a name or a failure at a replica, moves no cursor and breaks no line.
 func TestSummaryShowsNoControlCharacters(t *testing.T) {
 	r := replicated(sdk.ReplicationFailed, sdk.Replica{Name: "a", State: sdk.ReplicaFailed, Reason: "disk", Detail: "write\x1b[2J x\ny"})
 	r.Name = "disk\x1b[1A\nimg"

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Who feeds whom is drawn with how much each has and how fast more comes; as much as a screen has lines for.
+// A tree is drawn with how much each node has and how fast more comes, as far as a screen has lines for it.
 func TestTreeIsDrawn(t *testing.T) {
 	d := sdk.Delivery{
 		State: sdk.DeliveryRunning, Length: 8 << 20, Members: 3, Complete: 1,
@@ -39,7 +39,7 @@ func TestTreeIsDrawn(t *testing.T) {
 	}
 }
 
-// That there is nothing to show is not a failure, but something that was not found.
+// If there is nothing to show, that is not a failure: something was not found.
 func TestNoDeliveryIsNotFound(t *testing.T) {
 	if got := exitStatus(errNoDelivery); got != exitNotFound {
 		t.Errorf("exit status %d, want %d", got, exitNotFound)

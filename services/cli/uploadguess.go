@@ -43,7 +43,7 @@ func (g *guess) heard(p gather.Progress) {
 	g.stop(g.failed)
 }
 
-// why returns why the guess has ended the upload, or else the error of the upload.
+// why returns why the guess has ended the upload, if it has, or else the error of the upload.
 func (g *guess) why(err error) error {
 	if g != nil && g.failed != nil && err != nil {
 		return g.failed // once, and not for each file that was under way

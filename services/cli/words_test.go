@@ -44,7 +44,7 @@ func TestInterruptedUploadSaysHowFarItCame(t *testing.T) {
 	}
 }
 
-// A member that leaves a delivery which it was in from the start gets no more of it: what came is for when the same is pushed again. One
+// A member that leaves a delivery that it was in from the start gets no more of it: what came is kept for when the same is pushed again. One
 // that had come late may come again.
 func TestUnfinishedSaysWhatGoesOn(t *testing.T) {
 	var all underWay
@@ -59,7 +59,7 @@ func TestUnfinishedSaysWhatGoesOn(t *testing.T) {
 	}
 }
 
-// A member that is to receive one delivery says that it waits, if what is kept is nothing new to it; not if something has begun.
+// A member that is to receive one delivery says that it waits if nothing that is kept is new to it; not if something has begun.
 func TestPullOnceSaysThatItWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begins bool
@@ -88,7 +88,7 @@ func TestPullOnceSaysThatItWaits(t *testing.T) {
 	}
 }
 
-// What is wrong with a policy is told with its file.
+// An error in a policy names its file.
 func TestPolicyIsToldWithItsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte("rules: [{maxx: 1}]"), 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestPolicyIsToldWithItsFile(t *testing.T) {
 	}
 }
 
-// A stream that goes on is told with how much there is of it in all: what was added alone would pass for the whole.
+// For a stream that goes on, the command also says how much there is in all: what was added might be taken for the whole.
 func TestStreamThatGoesOnIsToldInAll(t *testing.T) {
 	for before, want := range map[uint64]string{0: "a/s.stream  3 B\n", 4: "a/s.stream  3 B, 7 B in all\n"} {
 		var out bytes.Buffer
