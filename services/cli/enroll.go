@@ -38,8 +38,8 @@ that --config names, else groupcast/config.yaml in the user's configuration
 directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie
 in a directory beside it, and are renewed by the commands that use them.
 
-All users of a machine can read what a command was called with, while it runs: give
-the token in a file, or by standard input (--token-file -), where there are others.
+All users of a machine can read the arguments of a command while it runs: if there are
+others, give the token in a file, or on standard input (--token-file -).
 
 A pod of Kubernetes whose ServiceAccount the managers know shows its token in place of a join token. It may enroll
 again and again, and the commands that use the configuration do so by themselves when the certificate has expired.`,
@@ -48,10 +48,10 @@ again and again, and the commands that use the configuration do so by themselves
 	flags := command.Flags()
 	flags.StringSliceVar(&e.config.Endpoints, "endpoint", nil, "the managers' gRPC ports, as manager:7400")
 	flags.StringVar(&e.tokenFile, "token-file", "", "file with a join token, from 'groupcast token create'; - is standard input")
-	flags.StringVar(&e.token, "token", "", "the join token itself, where no other user of this machine is to be kept from it")
+	flags.StringVar(&e.token, "token", "", "the join token itself, if all users of this machine may know it")
 	flags.StringVar(&e.config.ServiceAccountTokenFile, "service-account-token-file", "", "in a pod: file with a token of its ServiceAccount for the managers' audience")
 	flags.StringVar(&e.config.AuthorityFile, "authority-file", "", "certificate of the managers' CA, which that token is shown to")
-	flags.BoolVar(&e.replace, "replace", false, "take the place of the identity that an earlier enroll has left there")
+	flags.BoolVar(&e.replace, "replace", false, "replace the identity that an earlier enroll has left there")
 	flags.StringVar(&e.config.TrustDomain, "trust-domain", sdk.DefaultTrustDomain, "domain of all identities, as identity.trustDomain of the managers says")
 	if err := command.MarkFlagRequired("endpoint"); err != nil {
 		panic("cli: " + err.Error())

@@ -72,7 +72,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 		p.fields[flag] = field
 		sets(flags, map[string]string{flag: "policy." + field})
 	}
-	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); who has joined keeps what it has")
+	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); members that have joined keep theirs")
 	add("roles", "allowed_roles")
 	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", usageMode+" (hop)")
 	add("mode", "control_mode")

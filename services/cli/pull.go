@@ -43,12 +43,12 @@ func (a *app) pullCommand() *cobra.Command {
 		Use: "pull --group GROUP --into DIR", Short: "Be a member of a group that receives what others push", Args: cobra.NoArgs,
 		Long: `Joins a group and receives all that is delivered to it until interrupted, several
 deliveries at once. An object appears in the directory whole and verified, under its
-name; what is unfinished is below .groupcast-partial, and gone on with when the same
+name; what is unfinished is below .groupcast-partial, and goes on when the same
 is pushed again. A stream is NAME.incomplete until all of it has come.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
-environment, one after another; what else is delivered is received meanwhile.
+environment, one after another; other deliveries are received meanwhile.
 
 --relay makes the member a session agent of its group, too: what it receives, it passes
 on to others, so that a group needs no agents of its own. The group's policy has to

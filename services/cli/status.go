@@ -52,13 +52,13 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Shows the manager that answers, who leads, what they hold, and who is missed.
 
 With --kubernetes it asks no manager, but Kubernetes: which parts of an installation are ready, why others are not, and what to do. It runs
-kubectl with the context that is the present one, and needs no configuration; whoever may list pods, workloads, claims and events in the namespace may call it.
-Who may list the cluster's nodes, too, is told which of them are away.`,
+kubectl with its current context, and needs no configuration. The user has to be allowed to list pods, workloads, claims and events in the namespace;
+one who may also list the cluster's nodes is told which of them are away.`,
 		Example: "  groupcast status\n  groupcast status --kubernetes groupcast",
 	}
 	flags := command.Flags()
 	flags.StringVar(&at.namespace, "kubernetes", "", "`NAMESPACE` of an installation on Kubernetes: say by kubectl why it does not come up")
-	flags.StringVar(&at.release, "release", "", "the one that is meant, where the namespace has several `RELEASE`s")
+	flags.StringVar(&at.release, "release", "", "which `RELEASE` is meant, if the namespace has several")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		switch isThere := command.Flags().Changed("kubernetes"); {
 		case isThere && at.namespace == "":

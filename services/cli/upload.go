@@ -45,13 +45,13 @@ func (a *app) uploadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "upload FILE|DIR|- [--to GATHERER]", Short: "Upload a file, a directory or standard input to a gatherer", Args: cobra.ExactArgs(1),
 		Long: `Uploads a file, or all files of a directory, to a gatherer, and ends when they are
-on its disk, whole and compared; empty directories are made there. With - it uploads
-standard input, and with --follow what is added to a file, as it comes: what came earlier
-under its name goes on.
+on its disk, whole and verified; empty directories are made there. With - it uploads
+standard input, and with --follow what is added to a file, as it comes: a stream that was
+uploaded under its name earlier goes on.
 
-Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
-on where it was: by itself while it runs, and else when it is called again. It waits for
-a gatherer that is named; where none is, and nobody is at the default address, it ends
+The gatherer's policy says which rate it gets. Interrupted or cut off, it goes on where it
+was: by itself while the command runs, and otherwise when it is called again. It waits for
+a gatherer that is named; if none is named, and none answers at the default address, it ends
 after --timeout.`,
 		Example: "  groupcast upload checkpoint.bin --to gather.example:7420\n  groupcast upload results/ --as node-7\n  sensor | groupcast upload - --name sensor\n  groupcast upload /var/log/app.log --follow",
 	}
