@@ -130,7 +130,10 @@ func (p *progress) show(d sdk.Delivery) {
 	case p.tree && slices.Contains(d.LeftOut, "tree"):
 		s.drawn = func(int) []string { return []string{"the tree does not fit into one answer"} }
 	case p.tree && len(d.Tree) > 0:
-		s.drawn = func(fit int) []string { return treeLines(d, fit) }
+		s.drawn = func(fit int) []string {
+			width, _ := p.size()
+			return treeLines(d, width, fit)
+		}
 	}
 	p.present(s)
 }
@@ -193,22 +196,21 @@ func listed(names []string) string {
 
 // draw draws the screen over what was drawn before.
 func (p *progress) draw(s standing) {
-	_, height := p.size()
+	width, height := p.size()
 	fit, lines := max(height-3, 1), []string{s.title}
 	if s.drawn != nil {
 		lines = append(lines, s.drawn(fit)...)
 	} else {
-		lines = append(lines, p.partLines(s, fit)...)
+		lines = append(lines, p.partLines(s, width, fit)...)
 	}
 	p.drawLines(lines)
 }
 
-// partLines draws how far each part is.
-func (p *progress) partLines(s standing, fit int) (lines []string) {
+// partLines draws how far each part is, on a screen of a width. Its last column stays empty: see drawLines.
+func (p *progress) partLines(s standing, width, fit int) (lines []string) {
 	parts, hidden := undone(s.parts, fit)
-	width, _ := p.size()
 	for _, one := range parts {
-		lines = append(lines, p.line(s, one, width))
+		lines = append(lines, p.line(s, one, width-1))
 	}
 	if hidden > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, s.complete, s.all))

@@ -52,6 +52,19 @@ func TestLinesFit(t *testing.T) {
 	}
 }
 
+// A part's line has no more columns than a screen draws of it, which leaves out the last one.
+func TestPartsFitAScreen(t *testing.T) {
+	p := newProgress(&app{stderr: io.Discard})
+	s := standing{length: 200 << 20, parts: []part{{name: "node-1", moving: true, bytes: 100 << 20}}}
+	for _, width := range []int{40, 44, 50, 80, 200} {
+		for _, line := range p.partLines(s, width, 10) {
+			if drawn := cutColumns(line, width-1); drawn != line || !strings.HasSuffix(line, "/s") {
+				t.Errorf("of %d columns: %q is drawn as %q", width, line, drawn)
+			}
+		}
+	}
+}
+
 // Without a terminal, each change is a line, and nothing is told twice.
 func TestLinesWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
@@ -87,7 +100,7 @@ func TestProgressDoesNotFallBack(t *testing.T) {
 	if want := "01234567: 100 B of 200 B sent, 0 of 1 members complete; waiting for n1\n"; out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
-	if d := p.seen(forgotten); d.Receipts[0].Bytes != 90 || !strings.Contains(treeLines(d, 5)[0], " 45% ") {
+	if d := p.seen(forgotten); d.Receipts[0].Bytes != 90 || !strings.Contains(treeLines(d, 80, 5)[0], " 45% ") {
 		t.Errorf("after that it has %+v", d)
 	}
 	if d := p.seen(told(110, 95)); d.SentBytes != 110 || d.Receipts[0].Bytes != 95 || d.Tree[0].Bytes != 95 {

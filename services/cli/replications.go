@@ -189,7 +189,8 @@ func (p *progress) standingOf(r sdk.Replication) standing {
 	}
 	s.drawn = func(fit int) []string {
 		shown := lans[:min(len(lans), max(fit/3, 1))]
-		return append(shown, p.partLines(s, max(fit-len(shown), 1))...)
+		width, _ := p.size()
+		return append(shown, p.partLines(s, width, max(fit-len(shown), 1))...)
 	}
 	return s
 }
