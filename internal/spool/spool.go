@@ -20,8 +20,8 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
-// Spool is a run of bytes in files. Bytes beyond its end may be
-// written in any order; those before it may be read.
+// Spool is a run of bytes in files. What is behind its end may be
+// written in any order; what is before it may be read.
 type Spool struct {
 	dir     string
 	segment uint64 // how many bytes a segment holds
@@ -31,8 +31,8 @@ type Spool struct {
 	first uint64              // segments before this one are gone
 }
 
-// New returns an empty spool in a directory. It gives room back in segments of so many
-// bytes.
+// New returns an empty spool in a directory. segment is how many bytes it gives back
+// at once.
 func New(dir string, segment uint64) *Spool {
 	return &Spool{dir: dir, segment: segment, files: make(map[uint64]*os.File)}
 }
@@ -59,13 +59,13 @@ func unnamed(dir string) (*os.File, error) {
 	if err == nil {
 		return os.NewFile(uintptr(fd), dir+"/spool"), nil
 	}
-	// A cleanup may have removed the directory: files that are open do not need it.
+	// Somebody may have removed the directory, as those who clean up do: what is in the files does not need it.
 	if errors.Is(err, unix.ENOENT) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	// Not every file system can make a file that never had a name.
+	// Not every file system can make one that never had a name.
 	file, err := os.CreateTemp(dir, "spool-")
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
 	return file, at, s.segment - at, nil
 }
 
-// Release gives back the room of whole segments before an offset. How long it takes depends on how many segments there are, not on how far
-// the offset is.
+// Release gives back the room of whole segments before an offset. It takes as long as there are segments, however far the
+// offset is.
 func (s *Spool) Release(upTo uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
