@@ -106,7 +106,7 @@ func TestStatusOfOneRelease(t *testing.T) {
 	}
 }
 
-// A user who only has rights in the namespace is told what is not known, and is shown no error: the rights are enough for the rest.
+// A user with rights in the namespace alone is told what cannot be seen otherwise, and is shown no error: that is enough for the rest.
 func TestStatusWithoutRightsOutsideOfTheNamespace(t *testing.T) {
 	refused := `echo 'Error from server (Forbidden): '"$4"' is forbidden: User "jane" cannot do that' >&2; exit 1`
 	kubectlThat(t, `case "$3 $4" in "get nodes"|logs*) `+refused+";; esac\n"+lists(t, "crash"))
