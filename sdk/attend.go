@@ -9,6 +9,7 @@ import (
 	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -17,8 +18,8 @@ import (
 // claimTime is how long a delivery to a member waits for the program to receive it.
 const claimTime = 5 * time.Second
 
-// attendance is how a session takes part in deliveries: what it has to do in them, as
-// the managers say, and how they stand, as the managers are told.
+// attendance is a session's part in deliveries: what the managers tell it to do in them, and what it tells the managers of how they
+// stand.
 type attendance struct {
 	wake   chan struct{}
 	prober *probe.Prober
@@ -27,10 +28,10 @@ type attendance struct {
 	current   map[string]*groupv1.Assignment
 	standing  map[string]func() *groupv1.DeliveryReport
 	changed   chan struct{}   // closed when an assignment changes
-	kept      burst           // of what is kept for who comes late
+	kept      burst           // of deliveries that are kept for late members
 	receiving bool            // the program receives
 	recorded  map[string]bool // deliveries whose receipt the managers have
-	unseen    []Arrived       // what of these the program was not told, as it had broken off
+	unseen    []Arrived       // those of them that the program was not told, as it had broken off
 }
 
 func newAttendance(client *Client) *attendance {
@@ -83,21 +84,21 @@ func (a *attendance) report() []*groupv1.DeliveryReport {
 	return reports
 }
 
-// attend has it reported how a delivery stands, until it is forgotten.
+// attend has the managers told how a delivery stands, until forget is called.
 func (a *attendance) attend(id string, standing func() *groupv1.DeliveryReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.standing[id] = standing
 }
 
-// forget stops reporting of a delivery.
+// forget ends the reports of a delivery.
 func (a *attendance) forget(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.standing, id)
 }
 
-// reportNow does not wait for the next heartbeat.
+// reportNow reports without waiting for the next heartbeat.
 func (a *attendance) reportNow() {
 	select {
 	case a.wake <- struct{}{}:
@@ -105,8 +106,7 @@ func (a *attendance) reportNow() {
 	}
 }
 
-// assignment returns what is to be done in a delivery, nil if nothing is, and what
-// is closed when that changes.
+// assignment returns what is to be done in a delivery, nil if nothing is, and a channel that is closed when that changes.
 func (a *attendance) assignment(id string) (*groupv1.Assignment, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,13 +141,13 @@ func (a *attendance) while(ctx context.Context, id string, wanted func(*groupv1.
 	return ctx, cancel
 }
 
-// burst is when assignments came of what is kept for late members: one by one, in any order.
+// burst is when assignments came of deliveries that are kept for late members: these come one by one, in any order.
 type burst struct{ first, last time.Time }
 
 const (
-	// keptQuiet is for how long no other may have come before the latest of them is known.
+	// keptQuiet is how long none may have come before the latest of them is taken to be known.
 	keptQuiet = 500 * time.Millisecond
-	// keptMost is how long that is waited for.
+	// keptMost is how long a session waits for that.
 	keptMost = 5 * time.Second
 )
 
@@ -158,12 +158,12 @@ func (b *burst) note(now time.Time) {
 	b.last = now
 }
 
-// left is how long it is to be waited yet.
+// left returns how much longer to wait for the end of the burst.
 func (b *burst) left(now time.Time) time.Duration {
 	return min(keptQuiet-now.Sub(b.last), keptMost-now.Sub(b.first))
 }
 
-// unsettled returns for how long another delivery that is kept may yet be assigned.
+// unsettled returns for how much longer another kept delivery may be assigned.
 func (a *attendance) unsettled() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,14 +177,14 @@ func (a *attendance) noteRecorded(id string) {
 	a.recorded[id] = true
 }
 
-// leaveUnseen leaves what has arrived to whom receives next.
+// leaveUnseen leaves what has arrived to whoever receives next.
 func (a *attendance) leaveUnseen(all ...Arrived) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unseen = append(a.unseen, all...)
 }
 
-// takeUnseen returns what has arrived and nobody was told of.
+// takeUnseen returns what has arrived and the program was not told of.
 func (a *attendance) takeUnseen() []Arrived {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,8 +193,8 @@ func (a *attendance) takeUnseen() []Arrived {
 	return all
 }
 
-// toReceive returns the deliveries that this member is to receive and has no receipt of, the latest first: their senders
-// wait.
+// toReceive returns the deliveries that this member is to receive and that have no receipt yet, the latest first: the senders of
+// those wait.
 func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,7 +210,7 @@ func (a *attendance) toReceive() ([]*groupv1.Assignment, <-chan struct{}) {
 	return all, a.changed
 }
 
-// forgetGone drops what is noted of deliveries that are assigned no more, where more are noted than are assigned.
+// forgetGone drops notes of deliveries that are no longer assigned, once there are more notes than assignments.
 func forgetGone[V any](noted map[string]V, assigned []*groupv1.Assignment) {
 	if len(noted) <= len(assigned) {
 		return
@@ -222,13 +222,13 @@ func forgetGone[V any](noted map[string]V, assigned []*groupv1.Assignment) {
 	maps.DeleteFunc(noted, func(id string, _ V) bool { return !still[id] })
 }
 
-// settleTime is how long after joining it is waited until the managers know where the
-// member is: what a sender just joined to send would else be begun by an agent far away.
-const settleTime = time.Second
+// distancesTime is how long after joining a sender waits for the managers to learn which agents are near. Without that they might have
+// an agent far away begin its delivery.
+const distancesTime = time.Second
 
-// settle waits for that.
-func (s *Session) settle(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, s.joined.Add(settleTime))
+// awaitDistances waits for that.
+func (s *Session) awaitDistances(ctx context.Context) {
+	ctx, cancel := context.WithDeadline(ctx, s.joined.Add(distancesTime))
 	defer cancel()
 	select {
 	case <-s.attendance.prober.Settled():
@@ -237,7 +237,7 @@ func (s *Session) settle(ctx context.Context) {
 	}
 }
 
-// claim notes that the program receives, until it calls the function returned; that is nil if it does already.
+// claim notes that the program receives, until it calls release. If it does already, release is nil.
 func (a *attendance) claim() (release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,24 +258,24 @@ func (a *attendance) isClaimed() bool {
 	return a.receiving
 }
 
-// refuseUnclaimed has deliveries fail that nobody here receives: the sender learns why,
-// instead of waiting.
+// refuseUnclaimed refuses deliveries that the program does not receive: their senders learn why, instead of waiting.
 func (s *Session) refuseUnclaimed(ctx context.Context) {
-	seen := make(map[string]time.Time)
+	unclaimed := make(map[string]time.Time) // since when each has waited for the program
+	refused := make(map[string]bool)
 	tick := time.NewTicker(claimTime / 5)
 	defer tick.Stop()
 	for {
 		assigned, changed := s.attendance.toReceive()
-		forgetGone(seen, assigned)
+		forgetGone(unclaimed, assigned)
+		forgetGone(refused, assigned)
 		for _, assignment := range assigned {
 			id := assignment.GetDelivery()
-			switch since, known := seen[id]; {
-			case !known:
-				seen[id] = time.Now()
-			case s.attendance.isClaimed():
-				seen[id] = time.Now()
-			case !assignment.GetEnded() && time.Since(since) > claimTime:
-				seen[id] = time.Now().Add(time.Hour)
+			switch since, known := unclaimed[id]; {
+			case !known || s.attendance.isClaimed():
+				unclaimed[id] = time.Now()
+				delete(refused, id)
+			case !assignment.GetEnded() && !refused[id] && time.Since(since) > claimTime:
+				refused[id] = true
 				s.refuse(ctx, id, "the member is joined, but does not receive")
 			}
 		}
@@ -304,7 +304,7 @@ type outcome struct {
 	datagrams      *groupv1.DatagramCounts
 }
 
-// recordPause is how long to wait before a receipt is sent again that no manager took.
+// recordPause is how long to wait before sending a receipt again that no manager took.
 const recordPause = time.Second
 
 // record tells the managers how a delivery ended here, until they have it or ctx is done.
@@ -326,8 +326,8 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	return err
 }
 
-// mayPass reports whether a manager may yet take what it is told again: it is not known if one has, or what kept it from that
-// passes. Of receipts and seals no limit lasts: a store has no room for a while, or too much comes at once.
+// mayPass reports whether it can help to tell a manager again: whether one took it the first time is not known, or what
+// kept it from that is temporary. For receipts and seals even NoRoom is: a store is full for a while, or too much comes at once.
 func mayPass(err error) bool {
 	var reported *Error
 	if errors.As(err, &reported) && reported.Reason == "CONTENTION" {
@@ -336,17 +336,12 @@ func mayPass(err error) bool {
 	return slices.Contains([]Code{Unavailable, TimedOut, Interrupted, NoRoom}, CodeOf(err))
 }
 
-// insist does what a manager has to be told until one takes it, refuses it, ctx is done, or the client is closed.
+// insist tells the managers something until one takes it, one refuses it, ctx is done, or the client is closed.
 func (c *Client) insist(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if c.uplink.Closed() || !mayPass(err) {
+		if c.uplink.Closed() || !mayPass(err) || !pause.For(ctx, recordPause) {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(recordPause):
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
-// Config says how to reach the managers, and as whom. It is what the YAML files
-// hold that `groupcast enroll` and the managers write.
+// Config says how to reach the managers, and as whom. It is the content of the YAML files that `groupcast enroll` and the managers
+// write.
 type Config = uplink.Config
 
 // ReadConfig reads a configuration file.
@@ -47,7 +47,7 @@ type Client struct {
 	replicators  replicav1.ReplicatorServiceClient
 	gatherers    gatherv1.GathererServiceClient
 	dialer       link.Dialer
-	contacts     *link.Contacts // agents that have just proven who they are
+	contacts     *link.Contacts // to agents that have just proven who they are
 	placed       placed
 }
 
@@ -70,12 +70,12 @@ func choose(opts []Option) options {
 	return chosen
 }
 
-// WithLog has the client log what it heals by itself and, at level debug, what each link carried.
+// WithLog has the client log what it recovers from by itself and, at level debug, what each link carried.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithAway has the client tell when nothing that goes on for long, as a session or a watch, has heard of any manager
-// for 5 s: since when; and, with the zero time, when one is heard again. Deliveries go on meanwhile. Credentials that lapse then,
-// as Config.Lapsed says, have it told once more. Nothing waits for tell.
+// WithAway has the client call tell when its sessions and watches have heard no manager for 5 s, with since when, and again, with
+// the zero time, when one is heard. Deliveries go on meanwhile. If credentials lapse in that time, as Config.Lapsed says, tell is
+// called once more. Nothing waits for it.
 func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
 
 // Dialer opens connections. A *net.Dialer is one.
@@ -141,8 +141,8 @@ func (c *Client) Connecting() bool {
 	return state == connectivity.Connecting || state == connectivity.TransientFailure
 }
 
-// HandshakeError returns why whoever is at a manager's address was not taken for one when that was tried last; nil if it was,
-// or nobody was there.
+// HandshakeError returns why whoever answered at a manager's address last was not taken for a manager; nil if it was, or if nobody
+// answered.
 func (c *Client) HandshakeError() error { return c.uplink.HandshakeError() }
 
 // Identity returns who the client is, as role/name.
@@ -157,8 +157,8 @@ func Enroll(ctx context.Context, config Config, token string, opts ...Option) (n
 	return EnrollAs(ctx, config, "", token, opts...)
 }
 
-// EnrollAs is Enroll for who has to be of a role. A token of another role is refused with the reason TOKEN_ROLE, and can still
-// be used; managers that do not know of this yet take it all the same.
+// EnrollAs is Enroll with a token that has to be of a role. A token of another role is refused with the reason TOKEN_ROLE, and can
+// still be used; managers of earlier versions take it all the same.
 func EnrollAs(ctx context.Context, config Config, role, token string, opts ...Option) (name string, err error) {
 	id, err := uplink.Enroll(ctx, config, identity.Role(role), token, uplink.Over(choose(opts).dialer))
 	if errors.Is(err, identity.ErrToken) {
@@ -180,8 +180,8 @@ func EnrollPod(ctx context.Context, config Config, opts ...Option) (name string,
 	return id.String(), nil
 }
 
-// EnterPod is EnrollPod where the configuration names a token, and the credentials are not there or have expired. A client
-// keeps fresh those that are good.
+// EnterPod is EnrollPod if the configuration names a token, and the credentials are missing or have expired. Good ones are renewed by
+// the client itself.
 func EnterPod(ctx context.Context, config Config, opts ...Option) error {
 	return notEntered(config.EnterPod(ctx, uplink.Over(choose(opts).dialer)))
 }
@@ -193,9 +193,8 @@ func notEntered(err error) error {
 	return wrap(err)
 }
 
-// SessionName returns what a session of this client is called where nothing else is said: as the member is, and in a pod
-// that is let in by its ServiceAccount NAME.POD, since all pods of the account are that member. It is empty where the
-// client is no member.
+// SessionName returns the default name of this client's sessions: the member's name, or NAME.POD in a pod that is let in by its
+// ServiceAccount, since all pods of the account are the same member. It is empty if the client is no member.
 func (c *Client) SessionName() (string, error) {
 	id, err := c.uplink.ID()
 	if err != nil || id.Role != identity.Member {
@@ -204,7 +203,7 @@ func (c *Client) SessionName() (string, error) {
 	return id.Session(c.uplink.PodSession()), nil
 }
 
-// requestID returns an id that makes a repeated request known.
+// requestID returns an id by which managers know a repeated request.
 func requestID() string { return rand.Text() }
 
 // CreateGroup makes a group. What the policy leaves open is decided by the manager.
@@ -231,9 +230,8 @@ func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	}, newGroup)
 }
 
-// UpdateGroup changes the fields of a group's policy that are named, as in
-// "ack_level" or "limits.max_members"; all of it if none are. With an etag, only
-// the group that was read is changed.
+// UpdateGroup changes those fields of a group's policy that are named, such as "ack_level" or "limits.max_members"; all of it if none
+// are. With an etag, the group is changed only if it is still as it was when that was read.
 func (c *Client) UpdateGroup(ctx context.Context, name string, policy Policy, etag string, fields ...string) (Group, error) {
 	message, err := policy.message()
 	if err != nil {
@@ -245,7 +243,7 @@ func (c *Client) UpdateGroup(ctx context.Context, name string, policy Policy, et
 	return newGroup(answer.GetGroup()), wrap(err)
 }
 
-// DeleteGroup removes a group; with force, although members are joined or deliveries run.
+// DeleteGroup removes a group; with force, even if members are joined or deliveries run.
 func (c *Client) DeleteGroup(ctx context.Context, name string, force bool) error {
 	_, err := c.groups.DeleteGroup(ctx, &groupv1.DeleteGroupRequest{Name: name, Force: force, RequestId: requestID()})
 	return wrap(err)
@@ -300,9 +298,9 @@ func (c *Client) Revoke(ctx context.Context, role, name string) error {
 	return wrap(err)
 }
 
-// Admit has an identity that was revoked be let in again by its pod's ServiceAccount, without anybody carrying a join token there. Of a
-// member it says which groups it may join until the next pod gets in. It is what a join token does that is used: the
-// certificate that comes of it is for nobody, as its key is kept nowhere.
+// Admit lets an identity that was revoked in again by its pod's ServiceAccount, without a join token having to be brought there. For a
+// member, groups are those that it may join until its next pod gets in. Admit makes a join token and uses it up, which has this
+// effect; nobody can use the certificate that results, as its key is not kept.
 func (c *Client) Admit(ctx context.Context, role, name string, groups ...string) error {
 	token, _, err := c.CreateToken(ctx, Token{Role: role, Name: name, Groups: groups})
 	if err != nil {

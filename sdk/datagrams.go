@@ -18,14 +18,14 @@ const MaxDatagram = wiredatagram.MaxPayload
 type DatagramOptions struct {
 	// Fresh is how old a datagram may be when a member gets it; zero is no bound.
 	Fresh time.Duration
-	// For every ParityData datagrams, ParityShards more are sent: as many may be lost of
-	// them on each link. Both zero is no parity.
+	// For every ParityData datagrams, ParityShards more are sent: any that many of all these may be lost on each link. Both
+	// zero is no parity.
 	ParityData, ParityShards int
 }
 
 // DatagramCounts is a member's account of a stream in datagrams.
 type DatagramCounts struct {
-	// Received were handed on; Recovered of them were lost, and computed from parity.
+	// Received were handed on; Recovered of these had been lost, and were computed from parity.
 	Received  uint64 `json:"received"`
 	Recovered uint64 `json:"recovered"`
 	// Late were older than the bound when they came, and were not handed on.
@@ -37,11 +37,11 @@ type DatagramCounts struct {
 
 // DatagramUse is what one link carried of a stream in datagrams, parity included.
 type DatagramUse struct {
-	// Held were not sent, for the link's rate did not allow it; Lost did not come.
+	// Held were not sent, as the link's rate did not allow it; Lost were sent and did not come.
 	Sent, Held, Lost uint64
-	// AllowedBytesPerSecond is how fast the link may be used, by its congestion control.
+	// AllowedBytesPerSecond is how fast congestion control lets the link be used.
 	AllowedBytesPerSecond uint64
-	// Trips is how often its circuit breaker has tripped; Stopped, whether it stops it now.
+	// Trips is how often its circuit breaker has tripped; Stopped is whether that stops the link now.
 	Trips   int
 	Stopped bool
 }
@@ -75,11 +75,10 @@ func newDatagramUse(m *groupv1.DatagramUse) *DatagramUse {
 	}
 }
 
-// SendDatagrams delivers what a reader gives, each Read as one datagram of at most
-// MaxDatagram bytes, to the members of the session's group that receive. They get what is
-// fresh: what is lost on the way is not sent again, and counted. The reader is read no
-// faster than the way to the first agent allows. A read that blocks when the delivery ends is left to the reader: until
-// that is closed, it is not the caller's again, also if Wait has returned.
+// SendDatagrams delivers what a reader gives, each Read as one datagram of at most MaxDatagram bytes, to the members of the session's
+// group that receive. They get what is fresh: what is lost on the way is counted, and not sent again. The reader is read no faster
+// than the way to the first agent allows. A Read that blocks when the delivery ends goes on until the reader is closed: before that,
+// the caller must not use the reader, even if Wait has returned.
 func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
 	code := datagram.Code{Data: options.Datagrams.ParityData, Parity: options.Datagrams.ParityShards}
 	if err := code.Validate(); err != nil {

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/object"
 )
@@ -43,7 +41,7 @@ const (
 	ReceiptReceiving ReceiptState = "receiving"
 	ReceiptComplete  ReceiptState = "complete"
 	ReceiptFailed    ReceiptState = "failed"
-	// ReceiptUnknown is of a member that is not heard of: it may or may not have all.
+	// ReceiptUnknown is that of a member that is not heard of: it may or may not have all.
 	ReceiptUnknown ReceiptState = "unknown"
 )
 
@@ -54,17 +52,17 @@ type Receipt struct {
 	// Reason is why it failed: sender_lost, source_changed, canceled, deadline, slow,
 	// left, no_room, damaged, refused, superseded, no_path or failed. Detail says it for people.
 	Reason, Detail string
-	// Bytes is how much the member has, as it said last, or acknowledged to the agent that feeds it: one that others ended, as by a
-	// cancel, may have some more. From there a failed one can go on. BytesUnknown says that nobody knows: it has said nothing since
-	// another manager leads.
+	// Bytes is how much the member has, as it said last, or as it acknowledged to the agent that feeds it. If the delivery was ended
+	// elsewhere, as by a cancel, it may have some more. A failed one can go on from there. BytesUnknown says that nobody knows: the
+	// member has said nothing since another manager leads.
 	Bytes        uint64
 	BytesUnknown bool
-	// Late says that the member joined after the start: the outcome does not wait for it.
+	// Late says that the member joined after the start: the outcome does not depend on it.
 	Late bool
-	// Changed is since when the state is unknown, or when it became final.
+	// Changed is when the state became unknown, or final.
 	Changed time.Time
 	Elapsed time.Duration
-	// Stretch is the member's time over the time that the sender took to send.
+	// Stretch is the member's time divided by the time that the sender took to send.
 	Stretch float64
 	// Parent is who feeds it.
 	Parent string
@@ -77,8 +75,8 @@ type LinkUse struct {
 	From, To       string
 	Bytes          uint64
 	BytesPerSecond uint64
-	// Stripes is how many connections it is made of; StripesReason and StripesWhy say why, in
-	// a word and in a sentence. They are empty of a link that may have but one.
+	// Stripes is how many connections it is made of; StripesReason and StripesWhy say why, in a word and in a sentence. These are
+	// empty for a link that may only have one.
 	Stripes                   int
 	StripesReason, StripesWhy string
 	// Datagrams is of a stream in datagrams; nil for all else.
@@ -89,7 +87,7 @@ type LinkUse struct {
 type CacheUse struct {
 	Agent           string
 	Bytes, MaxBytes uint64
-	// Ratio is the most it was, over what was sent.
+	// Ratio is that at its highest, divided by what was sent.
 	Ratio float64
 }
 
@@ -97,13 +95,13 @@ type CacheUse struct {
 type Measurements struct {
 	// SendBytesPerSecond is the rate at which the sender sent: not what all had already.
 	SendBytesPerSecond uint64
-	// ReceptionBytesPerSecond is the rate of the slowest member; 0 where nothing was sent, or where not all have it in the end.
+	// ReceptionBytesPerSecond is the rate of the slowest member; 0 if nothing was sent, or if not all members have it in the end.
 	ReceptionBytesPerSecond uint64
-	// EffectiveThroughput is the reception throughput over the sender's rate.
+	// EffectiveThroughput is the reception rate divided by the sender's.
 	EffectiveThroughput float64
 	Links               []LinkUse
 	Caches              []CacheUse
-	// Settled says that this does not change any more: all agents have told what they did. Some do so a moment after the delivery has ended.
+	// Settled says that this will not change any more: all agents have reported. Some do so a moment after the delivery has ended.
 	Settled bool
 }
 
@@ -115,7 +113,7 @@ type Delivery struct {
 	ControlMode       ControlMode
 	AckLevel          AckLevel
 	State             DeliveryState
-	// Length is known from the start, but for streams.
+	// Length is known from the start, except for streams.
 	Length  uint64
 	Sealed  bool
 	Root    []byte
@@ -124,25 +122,24 @@ type Delivery struct {
 	Ended       time.Time
 	TreeVersion uint64
 	SentBytes   uint64
-	// Members is how many were joined at the start, Complete and Failed how many of them ended so.
+	// Members is how many were joined at the start, Complete and Failed how many of them ended that way.
 	Members, Complete, Failed int
 	// Receipts are in the order of the members' names; lists have none.
 	Receipts     []Receipt
 	Measurements Measurements
-	// Reason is why it was ended before it was done; empty otherwise.
+	// Reason is why it ended before it was done; empty otherwise.
 	Reason string
-	// Tree is who feeds whom, each after its parent, the sender first. It is empty in lists, in what
-	// WatchDelivery and Outgoing yield, and once nobody is fed any more; so are TreeChanges, the latest last,
-	// and TreeClusters, by name.
+	// Tree is who feeds whom: the sender first, and each node after its parent. TreeChanges has the latest last, TreeClusters is
+	// ordered by name. All three are empty in lists, in what WatchDelivery and Outgoing yield, and once nobody is fed any more.
 	Tree         []TreeNode
 	TreeChanges  []TreeChange
 	TreeClusters []TreeCluster
-	// Datagrams is how many a stream in datagrams had, once it is sealed.
+	// Datagrams is how many datagrams a stream in datagrams had, once it is sealed.
 	Datagrams uint64
 	// InDatagrams says that the stream goes in datagrams.
 	InDatagrams bool
-	// LeftOut is what of this is not here because it would be more than a message, or the managers' store, takes: links, tree,
-	// details or receipts, of a delivery to thousands of members. What is counted and measured is of all.
+	// LeftOut names what is missing here because it would be more than a message, or the managers' store, takes, as in a delivery to
+	// thousands of members: links, tree, details or receipts. Counts and measurements are those of all.
 	LeftOut []string
 	wire
 }
@@ -156,18 +153,18 @@ type TreeNode struct {
 	Why            string
 	Bytes          uint64
 	BytesPerSecond uint64
-	// Absent tells that it is expected back, and feeds nobody for now.
+	// Absent says that it is expected back, and feeds nobody for now.
 	Absent bool
 }
 
-// TreeCluster is a part of a delivery's tree whose nodes are near each other. One without a name has
-// those of which it is not known.
+// TreeCluster is a part of a delivery's tree whose nodes are near each other. The one without a name has the nodes of which nobody
+// knows where they are.
 type TreeCluster struct {
 	Name            string
 	Agents, Members int
 	// Entered is how many of its nodes are fed from outside of it.
 	Entered int
-	// Directives is how many its nodes got of the manager that leads: one each to begin with.
+	// Directives is how many directives its nodes got from the manager that leads: one each to begin with.
 	Directives uint64
 }
 
@@ -237,7 +234,7 @@ func newMeasurements(m *groupv1.Measurements) Measurements {
 	}
 }
 
-// Delivery returns a delivery. The id can be shortened to as many digits as tell it from all others.
+// Delivery returns a delivery. The id can be shortened as long as it is unambiguous.
 func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
 	answer, err := c.deliveries.GetDelivery(ctx, &groupv1.GetDeliveryRequest{Delivery: id})
 	return newDelivery(answer.GetDelivery()), wrap(err)
@@ -265,7 +262,7 @@ func (c *Client) NewestDelivery(ctx context.Context, group string) (Delivery, er
 	}
 }
 
-// CancelDelivery ends a delivery: members that do not have it get no more of it.
+// CancelDelivery ends a delivery: members that do not have all of it get no more.
 func (c *Client) CancelDelivery(ctx context.Context, id string) (Delivery, error) {
 	answer, err := c.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: id})
 	return newDelivery(answer.GetDelivery()), wrap(err)
@@ -293,8 +290,8 @@ func remembering() func(*groupv1.Delivery) Delivery {
 	}
 }
 
-// remember keeps how many bytes there were where nobody knows: a manager that has just begun to lead has not heard yet
-// how far the nodes are. Fewer are news, as of a member that takes all again, and none, of one that has just begun anew.
+// remember fills in how many bytes a node had last where nobody knows: a manager that has just begun to lead has not yet heard how far
+// the nodes are. Fewer bytes than before are news, as when a member takes all again; so are none, when it has just begun anew.
 func (d *Delivery) remember(before Delivery) {
 	d.SentBytes = cmp.Or(d.SentBytes, before.SentBytes)
 	had := make(map[string]uint64, len(before.Receipts))
@@ -313,23 +310,22 @@ type SendOptions struct {
 	// Name is what the object is called at the receivers; empty is the source's own name.
 	Name        string
 	ControlMode ControlMode
-	// AckLevel is Received for a stream that asks for nothing else, whatever the group's policy: not everything that takes one
-	// can be synced.
+	// AckLevel, if empty, is Received for a stream, whatever the group's policy: not everything that a stream can go to can be synced.
 	AckLevel   AckLevel
 	SlowMember SlowMember
 	// Deadline is how long the delivery may take.
 	Deadline time.Duration
-	// Keep is how long agents hold an object for members that join late: ten minutes if it is zero, and not at all with a nanosecond.
+	// Keep is how long agents hold an object for members that join late. Zero is ten minutes; a nanosecond is not at all.
 	Keep time.Duration
-	// MaxBytesPerSecond bounds what this sender sends. Agents, which pass it on, are not bounded.
+	// MaxBytesPerSecond bounds what this sender sends. Agents that pass it on are not bounded.
 	MaxBytesPerSecond uint64
 	Congestion        Congestion
 	// Datagrams is for SendDatagrams.
 	Datagrams DatagramOptions
 }
 
-// Check says what is wrong with the options whatever is sent and to whom, as Send does before it asks anybody. What the group's policy
-// does not allow, the managers say.
+// Check returns what is wrong with the options no matter what is sent to whom, as Send does before it asks anybody. The managers say
+// what the group's policy does not allow.
 func (o SendOptions) Check() error {
 	if o.Name != "" {
 		if err := object.CheckName(o.Name); err != nil {
@@ -340,7 +336,7 @@ func (o SendOptions) Check() error {
 	return err
 }
 
-// checkSpans refuses times that nothing can take.
+// checkSpans refuses negative times.
 func (o SendOptions) checkSpans() error {
 	for _, of := range []struct {
 		name string
@@ -353,7 +349,8 @@ func (o SendOptions) checkSpans() error {
 	return nil
 }
 
-// check says which limits nothing would come of: those of what does not happen to slow members. What that is may be the group's to say.
+// check refuses limits that have no effect: they are for another action than the one that is chosen. If none is chosen, the group's
+// policy decides which that is.
 func (s SlowMember) check() error {
 	lags := s.LagBytes > 0 || s.LagTime > 0
 	wrong := ""
@@ -370,7 +367,7 @@ func (s SlowMember) check() error {
 	return &Error{Code: InvalidArgument, Message: fmt.Sprintf("slow members: %s, and what happens to them is %s", wrong, s.Action)}
 }
 
-// spec returns what the API takes.
+// spec returns the options as the API takes them.
 func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
 	if err := cmp.Or(o.checkSpans(), o.SlowMember.check()); err != nil {
 		return nil, err
@@ -388,15 +385,8 @@ func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
 		return nil, fmt.Errorf("congestion: %w", err)
 	}
 	if o.SlowMember != (SlowMember{}) {
-		action, err := value[groupv1.SlowMemberAction](o.SlowMember.Action)
-		if err != nil {
+		if spec.SlowMember, err = o.SlowMember.message(); err != nil {
 			return nil, fmt.Errorf("slow member: %w", err)
-		}
-		spec.SlowMember = &groupv1.SlowMemberPolicy{
-			Action: action, FloorBytesPerSecond: o.SlowMember.FloorBytesPerSecond, LagBytes: o.SlowMember.LagBytes,
-		}
-		if o.SlowMember.LagTime != 0 {
-			spec.SlowMember.LagTime = durationpb.New(o.SlowMember.LagTime)
 		}
 	}
 	return spec, nil

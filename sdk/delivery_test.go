@@ -8,7 +8,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// receipts are of members a, b and so on, with so many bytes each.
+// receipts returns those of members a, b and so on, with so many bytes each.
 func receipts(state groupv1.ReceiptState, bytes ...uint64) (list []*groupv1.Receipt) {
 	for i, n := range bytes {
 		list = append(list, &groupv1.Receipt{Member: string(rune('a' + i)), State: state, Bytes: n})
@@ -16,7 +16,7 @@ func receipts(state groupv1.ReceiptState, bytes ...uint64) (list []*groupv1.Rece
 	return list
 }
 
-// A manager that has just begun to lead knows of no bytes yet: a watch that goes on there does not begin again at nothing.
+// A manager that has just begun to lead does not know yet how many bytes anybody has: a watch that goes on there does not show none.
 func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 	const receiving, failed = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, groupv1.ReceiptState_RECEIPT_STATE_FAILED
 	unknown := func(bytes ...uint64) []*groupv1.Receipt {
@@ -47,7 +47,7 @@ func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Options that nothing would come of, whoever gets it, are refused by themselves.
+// Options that can have no effect are refused, no matter who is to get what.
 func TestOptionsAreChecked(t *testing.T) {
 	for why, options := range map[string]SendOptions{
 		"":                                 {SlowMember: SlowMember{LagBytes: 5}, Deadline: time.Second, Name: "a"}, // the group may evict

@@ -21,14 +21,14 @@ const (
 	NotFound
 	AlreadyExists
 	Conflict    // changed meanwhile, or not possible in the present state
-	Forbidden   // no identity, a refused one, or one that may not
+	Forbidden   // there is no identity, or it is refused, or it may not do that
 	NoRoom      // a limit is reached, or a disk is full
 	Unavailable // no manager answers, or none leads
 	TimedOut    // the context ended first
 	Interrupted // the context was canceled
 )
 
-// NoManager is the reason of a call that no manager answered, which none of them can have given.
+// NoManager is the reason of an error when no manager has answered. It is given by this package.
 const NoManager = "NO_MANAGER"
 
 var codeNames = map[Code]string{
@@ -49,10 +49,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns what it was made of: an error as gRPC reported it, or one of this machine.
+// Unwrap returns the error that it was made of: as gRPC reported it, or one of this machine.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is has what was interrupted or took too long be what a context says of it, too.
+// Is makes Interrupted match context.Canceled, and TimedOut context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return target == context.Canceled && e.Code == Interrupted || target == context.DeadlineExceeded && e.Code == TimedOut
 }
@@ -91,7 +91,7 @@ var codeOf = map[codes.Code]Code{
 	codes.Canceled:           Interrupted,
 }
 
-// Because makes an Error of another error, which can be found in it; for packages beside this one.
+// Because makes an Error that wraps another error; for packages beside this one.
 func Because(code Code, cause error) *Error {
 	return &Error{Code: code, Message: cause.Error(), cause: cause}
 }
@@ -104,7 +104,7 @@ func wrap(err error) error {
 	if err == nil {
 		return nil
 	}
-	// What wraps the status says only what was called: the caller knows that.
+	// What is wrapped around the status only says what was called, which the caller knows.
 	var reported interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &reported) {
 		return err

@@ -162,7 +162,7 @@ func ExampleSession_Receive() {
 		Into: "/srv/models",
 		Stream: func(in sdk.Incoming) (sdk.StreamWriter, error) {
 			from, to := io.Pipe()
-			go func() { // who reads is told by an error that not all came
+			go func() { // the reader learns by an error that not all came
 				lines := bufio.NewScanner(from)
 				for lines.Scan() {
 					fmt.Println(in.Name, lines.Text())
@@ -180,7 +180,7 @@ func ExampleSession_Receive() {
 	}
 }
 
-// A file is sent to all members that receive, and it is known who has it.
+// A file is sent to all members that receive, and the program learns who has it.
 func ExampleSession_Send() {
 	ctx := context.Background()
 	client, err := sdk.Open("member.yaml")

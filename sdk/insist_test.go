@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/uplink"
 )
 
-// refusing is managers that refuse what they are told, each time for another reason, and take it then.
+// refusing is managers that refuse what they are told some times, each for another reason, and then take it.
 type refusing struct {
 	groupv1.DeliveryServiceClient
 	refusals []error
@@ -46,8 +46,8 @@ func refusal(t *testing.T, code codes.Code, reason string) error {
 	return s.Err()
 }
 
-// Receipts and seals outlast a store that has no room for a while, and others that change the same. What a manager refuses for
-// good is not told again.
+// Receipts and seals are told again while a store has no room, and while others change the same. What a manager refuses for good is not
+// told again.
 func TestReceiptsAndSealsOutlastWhatPasses(t *testing.T) {
 	passing := []error{
 		refusal(t, codes.ResourceExhausted, "STORE_FULL"), refusal(t, codes.Aborted, "CONTENTION"),

@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 )
 
-// alreadyHere finds out whether what is at the object's place is the object. That is
-// known when the sender has hashed it, which is long before it is sent.
+// alreadyHere finds out whether the object is at its place already. It can tell once the sender has hashed the object, which is long
+// before all of it is sent.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	found, err := object.Find(ctx, r.options.Into, r.info)
 	if err != nil || found == nil {
@@ -38,9 +38,8 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}, true
 }
 
-// land takes the object from whoever feeds it, and puts it into its place when it is
-// whole and verified. What has come may turn out to be something else, as a partial copy from earlier
-// may, or what an agent has damaged: all has to be taken again then.
+// land takes the object from whoever feeds it, and puts it into its place once it is whole and verified. What has come may turn out to be
+// damaged, by an agent, or in a partial copy from earlier: then all has to be taken again.
 func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, again bool) {
 	resumed := landing.Offset() > 0
 	r.update(func() { r.end = nil })
@@ -51,7 +50,7 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	err := r.takeAll(taking, store, store.scattered)
 	if errors.Is(context.Cause(taking), errYielded) && ctx.Err() == nil {
 		err = landing.Keep()
-		pause.For(ctx, 2*busyPause) // the other one is first
+		pause.For(ctx, 2*busyPause) // let the other one be first
 		return r.failed(reasonOf(err), errors.Join(errYielded, err)), err == nil
 	}
 	if err == nil {
@@ -64,7 +63,7 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	return one, reasonOf(err) == "damaged" && (resumed || r.awaitsAnother(ctx))
 }
 
-// complete puts what was taken into its place, once it is known what was sent.
+// complete puts the object into its place, once the managers have its root.
 func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arrived, error) {
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil {
@@ -90,12 +89,12 @@ func (r *receiving) isDurable() bool {
 	return level != groupv1.AckLevel_ACK_LEVEL_RECEIVED && level != groupv1.AckLevel_ACK_LEVEL_RELAYED
 }
 
-// path is where the object appears, and place who has put one there.
+// path is where the object appears, and place notes which delivery has put one there.
 func (r *receiving) path() string  { return filepath.Join(r.options.Into, r.info.Name) }
 func (r *receiving) place() *place { return r.session.client.placed.at(r.path()) }
 
-// leave ends a landing that did not succeed, and says why. What has come is kept for
-// when the same comes again, unless it is of no use or in the way.
+// leave ends a landing that did not succeed, and says why. What has come is kept in case the same comes again, unless it is of no use or in
+// the way.
 func (r *receiving) leave(landing *object.Landing, cause error) Arrived {
 	reason := reasonOf(cause)
 	var err error

@@ -10,8 +10,8 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// placed notes which delivery has put an object into its place last: of two with one name the one that
-// was created later stays, in whatever order they come to their ends.
+// placed notes which delivery has put an object into its place last. Of two objects with the same name, that of the delivery that was
+// created later stays, in whatever order the two end.
 type placed struct {
 	mu     sync.Mutex
 	places map[string]*place // by path
@@ -22,13 +22,13 @@ var errSuperseded = errors.New("a later delivery has put another there")
 // place is where an object appears.
 type place struct {
 	sync.Mutex
-	created time.Time // of the latest delivery whose object is there; zero is none of this process
+	created time.Time // of the latest delivery whose object is there; zero if this process has put none there
 	root    object.Root
 
 	landing landingTurn
 }
 
-// mostPlaces is how many are noted: a process that receives for ever under new names forgets those at which nothing lands.
+// mostPlaces is how many are noted: beyond that, places at which nothing lands are forgotten, as a process may receive new names for ever.
 const mostPlaces = 4096
 
 func (p *placed) at(path string) *place {
@@ -46,7 +46,7 @@ func (p *placed) at(path string) *place {
 	return p.places[path]
 }
 
-// put has an object put into the place, unless another one of a later delivery is there.
+// put has an object put into the place, unless a later delivery has put another one there.
 func (p *place) put(created time.Time, root object.Root, put func() error) error {
 	p.Lock()
 	defer p.Unlock()
@@ -74,19 +74,19 @@ func (p *place) note(created time.Time, root object.Root) {
 	}
 }
 
-// errYielded says that a later delivery lands what this one has left lying.
+// errYielded says that a later delivery goes on with what this one has stopped landing.
 var errYielded = errors.New("a later delivery of the same goes on with it")
 
-// stalled is for how long nothing comes of a delivery until a later one of the same may go on with what is there: its sender
-// may have died, which takes longer to be known.
+// stalled is how long nothing must have come of a delivery before a later one of the same object may go on with what is there: the sender
+// may have died, which takes longer to become known.
 const stalled = 2 * time.Second
 
-// landingTurn is which delivery lands what is to appear at a place: of the same object one at a time does.
+// landingTurn notes which delivery is landing the object of a place: of the same object only one does at a time.
 type landingTurn struct {
 	mu      sync.Mutex
 	holder  *receiving
 	yielded func(error)
-	landing int // how many do, of whatever object
+	landing int // how many deliveries land something, of whatever object
 }
 
 func (t *landingTurn) isTaken() bool {
@@ -95,7 +95,7 @@ func (t *landingTurn) isTaken() bool {
 	return t.landing > 0
 }
 
-// take notes who lands, and returns the context that ends when it has to give that up.
+// take notes that a delivery lands, and returns a context that ends when it has to give way.
 func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Context, release func()) {
 	taking, yield := context.WithCancelCause(ctx)
 	t.mu.Lock()
@@ -113,7 +113,7 @@ func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Co
 	}
 }
 
-// ask has an earlier delivery of which nothing comes give up its turn.
+// ask has an earlier delivery give up its turn if nothing comes of it.
 func (t *landingTurn) ask(created time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

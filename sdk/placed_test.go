@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// What a later delivery has put into a place stays, unless the other is the same.
+// What a later delivery has put into a place stays, unless the other object is the same.
 func TestTheLaterObjectStays(t *testing.T) {
 	var p placed
 	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
@@ -47,7 +47,7 @@ func TestTheLaterObjectStays(t *testing.T) {
 	}
 }
 
-// However many places are noted, those at which something lands are not forgotten: two would land there.
+// However many places are noted, those at which something lands are not forgotten: a second delivery would land there, too.
 func TestPlacesInUseAreKept(t *testing.T) {
 	var p placed
 	first := p.at("into/first")

@@ -7,24 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are how many deliveries may be received at once: who comes late may be told of
-// thousands that are kept.
+// places bounds how many deliveries are received at once: a late member may be assigned thousands that are kept.
 type places struct {
 	most  int64
 	taken atomic.Int64
 	free  chan struct{} // holds a token when a place was given back
 }
 
-// filesEach is how many files there are for each: it has about ten open, and as many connections as its link has, of which most
-// have one and some eight; the process has its own.
+// filesEach is how many open files each delivery is counted as: it has about ten, and its link's connections, of which there are mostly one
+// and sometimes eight; and the process has some of its own.
 const filesEach = 24
 
-// newPlaces returns a number of places; of 0, as many as there may be files open for.
+// newPlaces returns so many places; if most is 0, as many as this process may open files for.
 func newPlaces(most int) *places {
 	p := &places{most: int64(most), free: make(chan struct{}, 1)}
 	if most == 0 {
 		var limit unix.Rlimit
-		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // if it cannot be asked for, one at a time
+		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // if that fails, one at a time
 		p.most = int64(max(min(limit.Cur, math.MaxInt64)/filesEach, 1))
 	}
 	return p
@@ -43,6 +42,6 @@ func (p *places) giveBack() {
 	p.taken.Add(-1)
 	select {
 	case p.free <- struct{}{}:
-	default: // that is known
+	default: // there is a token already
 	}
 }

@@ -2,7 +2,7 @@ package sdk
 
 import "testing"
 
-// No more deliveries are received at once than there are places, and one that is given back is told of.
+// No more deliveries are received at once than there are places, and a place that is given back wakes whoever waits.
 func TestPlaces(t *testing.T) {
 	p := newPlaces(1)
 	if !p.take() || p.take() {

@@ -21,28 +21,26 @@ import (
 
 // ReceiveOptions say where a member puts what it receives.
 type ReceiveOptions struct {
-	// Into is the directory that objects appear in, each at once and whole. It is made
-	// if it is missing. Without one, all but what Stream takes is refused.
+	// Into is the directory that objects appear in, each in one step and whole. It is made if it is missing. Without it, all is refused
+	// that Stream does not take.
 	Into string
-	// Stream returns where a stream goes. Without it a stream goes into a file in Into, whose name ends with .incomplete
-	// until all has come.
-	// What is returned is closed at the end of the stream, whether all came or not: see StreamWriter. When receiving is broken off, a write that
-	// blocks is left to it: closing it should end that. A stream that comes again, as to who receives anew, comes from its first byte: Stream is called
-	// again, with the same ID. Where that is not kept any more, it fails.
+	// Stream returns where a stream goes. Without it a stream goes into a file in Into, whose name ends with .incomplete until all has
+	// come. The writer is closed at the end of the stream, whether all came or not: see StreamWriter. When receiving is broken off, a
+	// Write that blocks is not waited for: closing the writer should end it. If a stream comes again, as when the member receives
+	// anew, Stream is called again with the same ID, and the stream comes from its first byte; it fails if that is not kept any more.
 	Stream func(Incoming) (StreamWriter, error)
-	// Begun is called when a delivery to this member begins, and Progress as bytes of an object
-	// land, with how many there are: first those that were there already. Where these turn out to
-	// be of something else, there are none again. Both may be nil.
+	// Begun is called when a delivery to this member begins, and Progress as bytes of an object land, with how many there are: at first,
+	// those that were there already. If these turn out to be of something else, there are none again. Both may be nil.
 	Begun    func(Incoming)
 	Progress func(in Incoming, bytes uint64)
-	// Fresh is how old a datagram may be when it comes here; what is older counts as late. A sender's bound that is less
-	// holds as well. 0 is the sender's alone.
+	// Fresh is how old a datagram may be when it comes here; an older one counts as late. The sender's bound holds, too, if it is less.
+	// 0 leaves it at the sender's.
 	Fresh time.Duration
-	// AtOnce is how many deliveries are received at once at most; the latest ones come first, and the
-	// others when the caller has taken one. 0 is as many as this process may open files for.
+	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one. 0 is as many
+	// as this process may open files for.
 	AtOnce int
-	// Once is for who receives one delivery and leaves: what is sent to this member besides is refused at once, so that its sender
-	// need not wait for somebody who never takes it.
+	// Once is for a program that receives one delivery and leaves. Others that are sent to this member are refused at once, so that their
+	// senders do not wait for it.
 	Once bool
 }
 
@@ -50,25 +48,24 @@ type ReceiveOptions struct {
 type Incoming struct {
 	ID, Group, Sender, Name string
 	Kind                    DeliveryKind
-	// Length is known from the start, but for streams.
+	// Length is known from the start, except for streams.
 	Length uint64
-	// Late says that it had begun before this member joined: nobody waits for this one.
+	// Late says that it had begun before this member joined: its sender does not wait for this member.
 	Late bool
 }
 
 // Arrived is a delivery that has ended at this member.
 type Arrived struct {
 	Incoming
-	// Path is where the object is, or what came of a stream that failed; empty if an object failed, or
-	// it went elsewhere.
+	// Path is where the object is, or what came of a stream that failed; empty if an object failed, or if a stream went to a
+	// writer of the program's.
 	Path  string
 	Bytes uint64
-	// Root is that of all bytes (BLAKE3), once they are there; there is none of datagrams.
+	// Root is the root of all bytes (BLAKE3), once they are there; datagrams have none.
 	Root []byte
-	// Err is a *DeliveryError where the delivery failed; it is nil if all is there, verified.
+	// Err is a *DeliveryError if the delivery failed; nil if all is there and verified.
 	Err error
-	// Datagrams is the account of a stream in datagrams: what of it is not there. It is nil
-	// for all else.
+	// Datagrams is the account of a stream in datagrams, which tells what is missing; nil for all else.
 	Datagrams *DatagramCounts
 }
 
@@ -86,12 +83,10 @@ func (e *DeliveryError) Error() string {
 	return e.Reason + ": " + e.Detail
 }
 
-// Receive receives what others send to the session's group, several deliveries at
-// once, and yields each when it has ended here. Others are received meanwhile, however
-// long the caller takes for one. It goes on until ctx is done, the
-// session has ended, or the iteration is broken off: what is unfinished of an object then is kept,
-// and gone on with when the same comes again; what has ended and was not yielded is yielded first
-// when the session is received from again. One goroutine receives in a session.
+// Receive receives what others send to the session's group, several deliveries at once, and yields each when it has ended here. Others
+// are received meanwhile, however long the caller takes for one. It goes on until ctx is done, the session has ended, or the iteration
+// is broken off. Then unfinished objects are kept, and go on when the same comes again; deliveries that have ended and were not yielded
+// are yielded first by the next Receive of the session. Only one goroutine may receive in a session at a time.
 func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2[Arrived, error] {
 	return func(yield func(Arrived, error) bool) {
 		if !slices.Contains(s.member.Roles, Receive) {
@@ -149,11 +144,11 @@ func (s *Session) Receive(ctx context.Context, options ReceiveOptions) iter.Seq2
 	}
 }
 
-// sweepPause is how often it is looked for what nobody has gone on with.
+// sweepPause is how often to look for parts that nobody goes on with.
 const sweepPause = time.Hour
 
-// sweep removes what is left in a directory of deliveries that nobody has gone on with. What came of streams, it leaves: that has no other
-// use than the user's.
+// sweep removes from a directory the parts of objects that nobody has gone on with. It leaves what came of streams: only the user can
+// say what that is good for.
 func (s *Session) sweep(ctx context.Context, dir string) {
 	for {
 		removed, err := object.Sweep(dir, object.Abandoned)
@@ -166,14 +161,14 @@ func (s *Session) sweep(ctx context.Context, dir string) {
 	}
 }
 
-// arrival is what has arrived; placed tells whether it took a place.
+// arrival is what has arrived; placed is whether it took a place.
 type arrival struct {
 	Arrived
 	placed bool
 }
 
-// receiveAll receives each delivery to this member from when it begins, or when there is a place for it. One that is refused
-// for what it is takes none.
+// receiveAll receives each delivery to this member when it begins, or when there is a place for it. A delivery that is refused for what
+// it is takes no place.
 func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- arrival) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -187,7 +182,7 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 			id := assignment.GetDelivery()
 			switch {
 			case begun[id] || assignment.GetEnded():
-			case options.AtOnce > 0 && assignment.GetLate() && unsettled > 0: // a later one may be told of yet
+			case options.AtOnce > 0 && assignment.GetLate() && unsettled > 0: // a later one may still be assigned
 				isQuiet = time.After(unsettled)
 			case !options.takes(incomingOf(assignment)):
 				begun[id] = true
@@ -195,7 +190,7 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 			case places.take():
 				begun[id] = true
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, true, arrived) })
-			case options.Once && !assignment.GetLate(): // nobody waits for who is late
+			case options.Once && !assignment.GetLate(): // if it is late, its sender does not wait
 				begun[id] = true
 				workers.Go(func() { s.refuse(ctx, id, "the member receives one delivery, and that is another") })
 			}
@@ -242,7 +237,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	defer s.attendance.forget(r.id)
 	one := r.receive(ctx)
 	if ctx.Err() != nil && one.Err != nil {
-		return // interrupted: nobody is told that it ended
+		return // interrupted: it has not ended
 	}
 	end := outcome{bytes: one.Bytes, root: r.root, datagrams: one.Datagrams.message()}
 	var failed *DeliveryError
@@ -253,7 +248,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	defer told()
 	err := s.record(telling, r.id, end)
 	if err != nil && ctx.Err() != nil {
-		return // whoever receives next tells it
+		return // the next Receive finds it here, and records it
 	}
 	if err != nil && one.Err == nil {
 		one.Err = fmt.Errorf("the managers did not take the receipt: %w", err)
@@ -292,21 +287,21 @@ type receiving struct {
 	info     object.Info
 	root     []byte
 	counts   func() *DatagramCounts // of a stream in datagrams, once that runs
-	pauses   func() bool            // whether who takes that takes no more for now
+	pauses   func() bool            // whether the program takes no more of that for now
 
 	created time.Time
-	seen    *object.Seen // what has the object's name here, when that was last compared
+	seen    *object.Seen // what was at the object's place when that was last compared
 
 	mu      sync.Mutex
 	offset  uint64
 	moved   time.Time // when that changed last
 	end     *link.End
 	lost    string
-	damaged string        // who gave it something else than was sent, while another is awaited
+	damaged string        // the agent that gave it damaged bytes, while it waits for another
 	changed chan struct{} // closed when any of these changes
 
-	fedBy        string // who fed it last
-	triedAnother bool   // in place of one that gave it something else than was sent
+	fedBy        string // the agent that fed it last
+	triedAnother bool   // in place of one that gave it damaged bytes
 }
 
 func (r *receiving) standing() *groupv1.DeliveryReport {
@@ -322,14 +317,14 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	return report
 }
 
-// still is for how long nothing has come.
+// still returns for how long nothing has come.
 func (r *receiving) still() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Since(r.moved)
 }
 
-// has is how much has come. A write that was left behind may add to it.
+// has returns how much has come. A Write that is not waited for any more may still add to it.
 func (r *receiving) has() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -377,7 +372,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			r.place().landing.ask(r.created)
-			pause.For(ctx, busyPause) // another delivery of the same: when that is done, it is here
+			pause.For(ctx, busyPause) // another delivery of the same lands: once that is done, the object is here
 		case err != nil:
 			return r.failed(reasonOf(err), err)
 		default:
@@ -388,14 +383,14 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 	}
 }
 
-// busyPause is how often it is looked whether another delivery of the same object is done.
+// busyPause is how often to look whether another delivery of the same object is done.
 const busyPause = 200 * time.Millisecond
 
-// damagedPatience is how long a member waits to be fed by another agent when what one gave it was damaged.
+// damagedPatience is how long a member waits to be fed by another agent after one gave it damaged bytes.
 const damagedPatience = 15 * time.Second
 
-// awaitsAnother tells the managers that an agent gave what was not sent, and waits to be fed by another; it reports
-// whether there is one. It does so once: what two gave is damaged at its source.
+// awaitsAnother tells the managers that an agent gave damaged bytes, waits to be fed by another, and reports whether it is. It does so
+// only once: what two agents gave was damaged at its source.
 func (r *receiving) awaitsAnother(ctx context.Context) bool {
 	from := r.fedBy
 	if from == "" || r.triedAnother {
@@ -441,6 +436,6 @@ func endedEarly(assignment *groupv1.Assignment) error {
 	if reason == "sender_lost" {
 		detail = "the sender was not heard of any more"
 	}
-	detail = cmp.Or(assignment.GetDetail(), detail) // earlier managers say none
+	detail = cmp.Or(assignment.GetDetail(), detail) // earlier managers give none
 	return &DeliveryError{Reason: reason, Detail: detail}
 }

@@ -22,18 +22,17 @@ import (
 type Datagram struct {
 	// Sequence counts what the sender was given, from zero.
 	Sequence uint64
-	// Sent is when the sender was given it, and Age how old it was when it came, by the
-	// managers' clock.
+	// Sent is when the sender was given it, and Age how old it was when it came, both by the managers' clock.
 	Sent time.Time
 	Age  time.Duration
-	// Recovered says that it was lost, and computed from parity.
+	// Recovered says that it had been lost, and was computed from parity.
 	Recovered bool
 	// Payload is valid until WriteDatagram returns.
 	Payload []byte
 }
 
-// DatagramWriter is a StreamWriter that wants to know more of each datagram than its
-// payload. Its Write is not called then.
+// DatagramWriter is a StreamWriter that wants to know more of each datagram than its payload. WriteDatagram is called in place of
+// Write.
 type DatagramWriter interface {
 	WriteDatagram(Datagram) error
 }
@@ -62,7 +61,7 @@ type datagramReceiver struct {
 	*receiving
 	to    StreamWriter
 	clock func() time.Time
-	fresh time.Duration // what is older is late: what the sender allows, or this member, if that is less; 0 is no bound
+	fresh time.Duration // what is older is late: the sender's bound or this member's, whichever is less; 0 is no bound
 
 	guard   sync.Mutex
 	account *algo.Account
@@ -90,7 +89,7 @@ func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramRece
 	return d
 }
 
-// stricter returns the lesser of two bounds, of which one that is not positive is none.
+// stricter returns the lesser of two bounds. One that is not positive is no bound.
 func stricter(one, other time.Duration) time.Duration {
 	if one <= 0 || other <= 0 {
 		return max(one, other)
@@ -106,14 +105,14 @@ func (d *datagramReceiver) counts() *DatagramCounts {
 // pausedAfter is how long a write may take until the program counts as one that pauses.
 const pausedAfter = time.Second
 
-// pauses reports whether the program takes no more for now: nobody who feeds it is to blame for what is lost meanwhile. It is no trouble of
-// this member's: earlier managers take every one for that of a node that cannot go on.
+// pauses reports whether the program takes no more for now: whoever feeds it is not to blame for what is lost meanwhile. It is not reported
+// as trouble, as earlier managers take any trouble for a node that cannot go on.
 func (d *datagramReceiver) pauses() bool {
 	since := d.writing.Load()
 	return since != nil && time.Since(*since) >= pausedAfter
 }
 
-// count has counts return what there is now. The caller has the guard.
+// count updates what counts returns. The caller has the guard.
 func (d *datagramReceiver) count() {
 	counts := DatagramCounts(d.account.Counts())
 	d.counted.Store(&counts)
@@ -134,7 +133,7 @@ func (d *datagramReceiver) receive(ctx context.Context) Arrived {
 	stop()
 	ending.Wait()
 	switch {
-	case ctx.Err() != nil: // a write may block still
+	case ctx.Err() != nil: // a Write may still block
 		return d.failedStream(ctx.Err())
 	case sealed == nil || fatal(err):
 		return d.failedStream(err)
@@ -142,12 +141,10 @@ func (d *datagramReceiver) receive(ctx context.Context) Arrived {
 	return d.conclude(sealed)
 }
 
-// lastGrace is how long datagrams may take that are under way when the end is known, where
-// no bound says it.
+// lastGrace is how long datagrams may take that are under way when the end becomes known, if there is no bound.
 const lastGrace = 500 * time.Millisecond
 
-// awaitEnd waits until the stream is sealed and what was under way then has come, or is
-// not fresh any more.
+// awaitEnd waits until the stream is sealed, and what was under way then has come or is no longer fresh.
 func (d *datagramReceiver) awaitEnd(ctx context.Context) *groupv1.Assignment {
 	assignment, err := d.session.attendance.await(ctx, d.id, func(a *groupv1.Assignment) bool { return a.GetSealed() })
 	if err != nil {
@@ -188,13 +185,13 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 	reading := w.receive(func(whole []byte, from netip.AddrPort) { d.arrived(in, whole, from, conn) })
 	err = link.Keep(ctx, conn, func() {
 		if report, to, ok := in.Report(time.Now()); ok {
-			_ = w.socket.Send(report, to) // the next one may get through
+			_ = w.socket.Send(report, to) // if it is lost, the next may get through
 		}
 	})
 	w.socket.Close()
 	select {
 	case <-reading:
-	case <-d.left: // a write that blocks is left to it
+	case <-d.left: // a Write that blocks is not waited for
 		return context.Canceled
 	}
 	if d.failure != nil {
@@ -210,7 +207,7 @@ type way struct {
 	socket *udp.Socket
 }
 
-// openWay opens one beside a link, which it closes if that fails.
+// openWay opens a way beside a link, and closes the link if it cannot.
 func openWay(conn *link.Conn) (w way, err error) {
 	if w.secret, err = conn.Secret(); err == nil {
 		w.remote, err = conn.Remote()
@@ -246,7 +243,7 @@ func anywhere(remote netip.AddrPort) string {
 func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, from netip.AddrPort, conn *link.Conn) {
 	h, payload, err := in.Open(whole, from, time.Now())
 	if err != nil {
-		return // nobody's, or once more
+		return // not this stream's, or a repeated one
 	}
 	d.guard.Lock()
 	defer d.guard.Unlock()

@@ -56,7 +56,7 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	}
 }
 
-// blocking is a stream that somebody reads when it is told to.
+// blocking is a stream that nobody reads until it is told to go on.
 type blocking struct {
 	discarding
 	begun, read chan struct{}
@@ -68,7 +68,7 @@ func (b blocking) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A write that is left behind when receiving is broken off may end while it is told how much came.
+// A Write that is not waited for when receiving is broken off may end while the member tells how much came.
 func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
 	to := blocking{begun: make(chan struct{}), read: make(chan struct{})}
 	d := &datagramReceiver{receiving: &receiving{}, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
@@ -80,14 +80,14 @@ func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
 	})
 	<-to.begun
 	close(to.read)
-	one := d.failedStream(context.Canceled) // nothing is between it and the write, but what guards the number
+	one := d.failedStream(context.Canceled) // only what guards the number keeps this from racing with the Write
 	writing.Wait()
 	if whole := d.failedStream(context.Canceled); one.Bytes > whole.Bytes || whole.Bytes != uint64(len("datagram")) {
 		t.Errorf("%d bytes came, and then %d", one.Bytes, whole.Bytes)
 	}
 }
 
-// A member says that its program takes no more for now, as a pager does, so that nobody looks for another agent to feed it.
+// A member says when its program takes no more for now, as a pager may, so that nobody looks for another agent to feed it.
 func TestPausedProgramIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := blocking{begun: make(chan struct{}), read: make(chan struct{})}
@@ -115,7 +115,7 @@ func TestPausedProgramIsTold(t *testing.T) {
 	})
 }
 
-// A member may want datagrams fresher than their sender does, and not older.
+// A member may want datagrams to be fresher than their sender does, but not older.
 func TestTheStricterBoundHolds(t *testing.T) {
 	for _, c := range []struct{ sender, member, want time.Duration }{
 		{0, 0, 0},

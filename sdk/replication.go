@@ -49,17 +49,16 @@ type ReplicationSpec struct {
 	// Selector says who gets it, in terms separated by commas: NAME names a replicator, KEY=VALUE
 	// asks for a label, lan=NAME for a LAN, node=NAME for a node; * is every replicator.
 	Selector string
-	// Slow is Pace or Detach: whether all wait for a replica that cannot keep up, or it is
-	// served last. Empty is Pace.
+	// Slow is Pace or Detach: either all wait for a replica that cannot keep up, or it is served last. Empty is Pace.
 	Slow SlowMemberAction
 	// Deadline is how long it may take. Zero is no limit.
 	Deadline time.Duration
 	// MaxBytesPerSecond bounds what is sent to each LAN. Zero is what the sender's network interface carries.
 	MaxBytesPerSecond uint64
-	// DeviceSerial is the serial number that the device must have that is overwritten. Empty asks for none.
+	// DeviceSerial is the serial number that the device to overwrite must have. Empty asks for none.
 	DeviceSerial string
-	// SkipUnused leaves out what the file system on a block device does not use: replicas have
-	// zeros there. It needs partclone at the sender.
+	// SkipUnused leaves out what the file system on a block device does not use: replicas have zeros there. The sender needs partclone
+	// for it.
 	SkipUnused bool
 }
 
@@ -70,19 +69,19 @@ type Replica struct {
 	// Reason is why it failed: no_multicast, no_room, damaged, disk, disk_stalled, refused, slow, silent, session_lost,
 	// left, sender_lost, source_failed, revoked, canceled or deadline. Detail says it for people.
 	Reason, Detail string
-	// Bytes is how much it has, Resumed how much of that it had before. BytesUnknown says that nobody knows: it has said nothing since
-	// another manager leads.
+	// Bytes is how much it has, Resumed how much of that it had from before. BytesUnknown says that nobody knows: the replica has said
+	// nothing since another manager leads.
 	Bytes, Resumed uint64
 	BytesUnknown   bool
-	// Lost is which part of what was sent did not arrive at first.
+	// Lost is what part of what was sent did not arrive at first.
 	Lost float64
 	// Detached says that it is served last.
 	Detached bool
 	// OverAgents says that multicast does not reach it: session agents carry it there.
 	OverAgents bool
-	// Changed is since when it is unknown, or when it became final.
+	// Changed is when the state became unknown, or final.
 	Changed time.Time
-	// Elapsed is how long it needed until it was complete, as it says itself.
+	// Elapsed is how long it took to be complete, as the replica says itself.
 	Elapsed time.Duration
 }
 
@@ -102,7 +101,7 @@ type Replication struct {
 	// Sender is the replicator that sends.
 	Sender string
 	State  ReplicationState
-	// Reason is why it was ended before it was done; empty otherwise. Detail says it for people.
+	// Reason is why it ended before it was done; empty otherwise. Detail says it for people.
 	Reason, Detail string
 	Created        time.Time
 	// Ended is zero while it runs.
@@ -114,7 +113,7 @@ type Replication struct {
 	Length    uint64
 	Root      []byte
 	SentBytes uint64
-	// ReplicaCount is how many there are, Complete and Failed how many of them ended so.
+	// ReplicaCount is how many there are, Complete and Failed how many of them ended that way.
 	ReplicaCount, Complete, Failed int
 	// Replicas are in the order of their names; lists have none.
 	Replicas []Replica
@@ -194,13 +193,13 @@ func (c *Client) NewestReplication(ctx context.Context) (Replication, error) {
 	}
 }
 
-// Replication returns a replication. The id can be shortened to as many digits as tell it from all others.
+// Replication returns a replication. The id can be shortened as long as it is unambiguous.
 func (c *Client) Replication(ctx context.Context, id string) (Replication, error) {
 	answer, err := c.replications.GetReplication(ctx, &replicav1.GetReplicationRequest{Replication: id})
 	return newReplication(answer.GetReplication()), wrap(err)
 }
 
-// Replications returns all replications that are remembered, the newest first, without their replicas.
+// Replications returns all replications that the managers remember, the newest first, without their replicas.
 func (c *Client) Replications(ctx context.Context) ([]Replication, error) {
 	return collect(func(token string) ([]*replicav1.Replication, string, error) {
 		answer, err := c.replications.ListReplications(ctx, &replicav1.ListReplicationsRequest{PageToken: token, PageSize: pageSize})
@@ -208,7 +207,7 @@ func (c *Client) Replications(ctx context.Context) ([]Replication, error) {
 	}, newReplication)
 }
 
-// CancelReplication ends a replication: replicas that are not complete get no more of it.
+// CancelReplication ends a replication: replicas that are not complete get no more.
 func (c *Client) CancelReplication(ctx context.Context, id string) (Replication, error) {
 	answer, err := c.replications.CancelReplication(ctx, &replicav1.CancelReplicationRequest{Replication: id})
 	return newReplication(answer.GetReplication()), wrap(err)

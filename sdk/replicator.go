@@ -16,10 +16,10 @@ type Replicator struct {
 	// Incarnation grows with every registration of this replicator.
 	Incarnation uint64
 	Node        string
-	// LANs are those that it is on. Over the first it reaches those that it is not on.
+	// LANs are those that it is on. It reaches all others over the first.
 	LANs   []string
 	Labels map[string]string
-	// Sources is what it may be told to send, Targets where it may be told to write.
+	// Sources are the paths that it may be told to send, Targets those where it may be told to write.
 	Sources, Targets []string
 	State            ReplicatorState
 	Registered       time.Time

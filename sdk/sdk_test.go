@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// What a policy says comes back as it was said.
+// A policy comes back as it was given.
 func TestPoliciesAreReadAsWritten(t *testing.T) {
 	client := open(t)
 	for _, slow := range []sdk.SlowMember{{Action: sdk.Evict, LagBytes: 2, LagTime: 3 * time.Second}, {Action: sdk.Pace, FloorBytesPerSecond: 1}} {
@@ -57,7 +57,7 @@ func TestWordsThatAreUnknown(t *testing.T) {
 	}
 }
 
-// A watch of what is not there ends with an error that a program can use.
+// A watch of something that does not exist ends with an error that a program can branch on.
 func TestWatchesOfNothingEnd(t *testing.T) {
 	client := open(t)
 	if err := failure(client.WatchMembers(t.Context(), "nothing")); sdk.CodeOf(err) != sdk.NotFound || strings.Contains(err.Error(), "rpc error") {
@@ -68,7 +68,7 @@ func TestWatchesOfNothingEnd(t *testing.T) {
 	}
 }
 
-// Where there is nothing, there is no newest.
+// If there is nothing, there is no newest.
 func TestNothingIsNewest(t *testing.T) {
 	client := open(t)
 	if d, err := client.NewestDelivery(t.Context(), ""); sdk.CodeOf(err) != sdk.NotFound {
@@ -126,7 +126,7 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What gRPC reports of a context is that, too.
+// An error of a context that gRPC reports still matches that context's error.
 func TestContextsAreTold(t *testing.T) {
 	interrupted, late := sdk.Reported(status.Error(codes.Canceled, "said")), sdk.Reported(status.Error(codes.DeadlineExceeded, "said"))
 	if !errors.Is(interrupted, context.Canceled) || errors.Is(interrupted, context.DeadlineExceeded) {
@@ -137,7 +137,7 @@ func TestContextsAreTold(t *testing.T) {
 	}
 }
 
-// Who uses what was closed is told so, and nothing is begun.
+// Whatever was closed says so when it is used, and begins nothing.
 func TestWhatWasClosed(t *testing.T) {
 	client := open(t)
 	if _, err := client.CreateGroup(t.Context(), "closed", sdk.Policy{}); err != nil {
@@ -169,7 +169,7 @@ func TestWhatWasClosed(t *testing.T) {
 	}
 }
 
-// Who calls where nobody is learns that no manager answers there, within the time that it has.
+// A call to an address where nobody is ends in time, and says that no manager answers there.
 func TestWhereNobodyAnswers(t *testing.T) {
 	config, err := sdk.ReadConfig(adminFile)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestWhereNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Who is interrupted, or out of time, while a tree is looked at is told that, and not that there is anything wrong with it.
+// If looking at a tree is interrupted, or takes too long, the error says that, and not that something is wrong with the tree.
 func TestSourcesThatAreGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	interrupted, interrupt := context.WithCancel(t.Context())
@@ -211,7 +211,7 @@ func TestSourcesThatAreGivenUp(t *testing.T) {
 	}
 }
 
-// What a manager refuses, it has answered.
+// A manager that refuses something has answered.
 func TestWhoRefusesHasAnswered(t *testing.T) {
 	_, err := open(t).Group(t.Context(), "nothing")
 	if strings.Contains(err.Error(), "no manager") {
@@ -229,7 +229,7 @@ func open(t *testing.T) *sdk.Client {
 	return client
 }
 
-// What cannot be replicated is refused with an error that a program can use.
+// A replication that cannot be is refused with an error that a program can branch on.
 func TestReplicationsOfNobody(t *testing.T) {
 	client := open(t)
 	spec := sdk.ReplicationSpec{SourceNode: "store", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: "*"}

@@ -23,9 +23,8 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Outgoing is a delivery that a session sends. It goes on until it has ended at all
-// members, or until it is canceled, or the session is closed: the context that it was begun
-// with bounds its beginning alone.
+// Outgoing is a delivery that a session sends. It goes on until it has ended at all members, it is canceled, or the session is closed.
+// The context that it was begun with only bounds its beginning.
 type Outgoing struct {
 	session *Session
 	id      string
@@ -34,14 +33,14 @@ type Outgoing struct {
 	mu      sync.Mutex
 	latest  Delivery
 	stripes *groupv1.Stripes // of the last link; nil before there is one
-	trouble error            // why the agent is not fed that is to be
+	trouble error            // why the first agent is not fed
 	err     error
 	outlet  outlet
 	changed chan struct{} // closed when the latest changes
 }
 
-// Send delivers a file, or a directory as one object, to the members of the session's
-// group that receive. Here ctx bounds how long it takes to look at all of it, too: see OpenSource.
+// Send delivers a file, or a directory as one object, to the members of the session's group that receive. ctx also bounds how long it
+// takes to look at all of it: see OpenSource.
 func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*Outgoing, error) {
 	source, err := OpenSource(ctx, path)
 	if err != nil {
@@ -50,8 +49,8 @@ func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*
 	return s.SendSource(ctx, source, options)
 }
 
-// SendSource delivers what was looked at to the members of the session's group that receive. The source is closed when it was
-// sent, or if it cannot be.
+// SendSource delivers a source to the members of the session's group that receive. It closes the source once that was sent, or cannot
+// be.
 func (s *Session) SendSource(ctx context.Context, source *Source, options SendOptions) (*Outgoing, error) {
 	out, err := s.beginObject(ctx, source.object.Info(), options)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Session) beginObject(ctx context.Context, info object.Info, options Sen
 	return s.begin(ctx, spec)
 }
 
-// describe says what is sent, as far as the options have not.
+// describe fills in what is sent, as far as the options do not say.
 func describe(spec *groupv1.DeliverySpec, info object.Info) {
 	if spec.Name == "" {
 		spec.Name = info.Name
@@ -92,7 +91,7 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	if err := object.CheckName(spec.GetName()); err != nil {
 		return nil, &Error{Code: InvalidArgument, Message: err.Error(), cause: err}
 	}
-	s.settle(ctx)
+	s.awaitDistances(ctx)
 	if s.keeping.Err() != nil || ctx.Err() != nil {
 		return nil, s.whyDone(ctx)
 	}
@@ -101,7 +100,7 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	}
 	answer, err := s.client.deliveries.CreateDelivery(ctx, request)
 	if err != nil {
-		// The managers may have begun it all the same; that the time is over, they may say before ctx does.
+		// The managers may have begun it all the same. They may also say that time is over before ctx does.
 		if code := CodeOf(wrap(err)); ctx.Err() != nil || code == TimedOut || code == Interrupted {
 			go s.disown(request)
 		}
@@ -113,15 +112,15 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	}, nil
 }
 
-// disownTime is how long it may take to end what nobody sends.
+// disownTime is how long it may take to end a delivery that nobody sends.
 const disownTime = 10 * time.Second
 
-// disown ends a delivery that the managers have begun for somebody who no longer waited for it: nobody would send it. It is
-// tried once: asked later, they might begin it only for that.
+// disown ends a delivery that the managers may have begun when nobody waited for it any more: nobody would send it. It tries once: asked
+// again later, they might only then begin it.
 func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
 	ctx, cancel := context.WithTimeout(s.keeping, disownTime)
 	defer cancel()
-	answer, err := s.client.deliveries.CreateDelivery(ctx, request) // the same, if there is one
+	answer, err := s.client.deliveries.CreateDelivery(ctx, request) // it returns the same one, if it was begun
 	if err == nil {
 		_, err = s.client.deliveries.CancelDelivery(ctx, &groupv1.CancelDeliveryRequest{Delivery: answer.GetDelivery().GetId()})
 	}
@@ -136,7 +135,7 @@ func (o *Outgoing) run(send func(ctx context.Context)) {
 	var sending sync.WaitGroup
 	sending.Go(func() { send(ctx) })
 	sending.Go(func() {
-		defer stop() // what has ended needs nothing any more
+		defer stop() // a delivery that has ended needs nothing more
 		for delivery, err := range o.session.client.WatchDelivery(ctx, o.id) {
 			if err != nil && ctx.Err() != nil {
 				err = o.session.whyDone(ctx)
@@ -166,7 +165,7 @@ func (o *Outgoing) note(delivery Delivery, err error) {
 // ID returns the delivery's id.
 func (o *Outgoing) ID() string { return o.id }
 
-// Trouble returns what keeps this side from sending to its agent, which is tried again; nil if nothing does.
+// Trouble returns what keeps this side from sending to its agent; nil if nothing does. It goes on trying.
 func (o *Outgoing) Trouble() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,8 +203,8 @@ func (o *Outgoing) Progress(ctx context.Context) iter.Seq2[Delivery, error] {
 	}
 }
 
-// Wait returns the delivery when it has ended. How that was is its State, and who has it its Receipts: an error says that
-// neither is known. A member that is gone is waited for a minute, and is ReceiptUnknown then; SendOptions.Deadline bounds all of it.
+// Wait returns the delivery when it has ended. Its State says how, and its Receipts say who has it: an error says that neither is known.
+// A member that is gone is waited for a minute, and is ReceiptUnknown then. SendOptions.Deadline bounds all of that.
 func (o *Outgoing) Wait(ctx context.Context) (Delivery, error) {
 	var last Delivery
 	for delivery, err := range o.Progress(ctx) {
@@ -227,13 +226,13 @@ func (o *Outgoing) Cancel(ctx context.Context) error {
 	return err
 }
 
-// fail ends the delivery with a reason of this side.
+// fail ends the delivery with a reason on this side.
 func (o *Outgoing) fail(ctx context.Context, reason string, cause error) {
 	o.seal(ctx, &groupv1.SealDeliveryRequest{Reason: reason, Detail: printable.OneLine(cause.Error())})
 }
 
-// seal says what was sent. When nobody takes that, the delivery ends by its deadline. Of one that has
-// ended already, who watches it hears how.
+// seal tells the managers what was sent. If they never take it, the delivery ends by its deadline. If it has ended already, those who
+// watch it hear how.
 func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryRequest) {
 	request.Delivery, request.Sender, request.Incarnation = o.id, o.session.member.Name, o.session.member.Incarnation
 	err := o.session.client.insist(ctx, func() error {
@@ -273,14 +272,14 @@ type supplier interface {
 	link.Supply
 	// begin has the next link begin at an offset.
 	begin(version, offset uint64)
-	// sentUpTo returns up to where anything was sent, and Carried how much that was, what was sent again counted again.
+	// sentUpTo returns up to where anything was sent, and Carried how many bytes that was, counting again what was sent again.
 	sentUpTo() uint64
 	Carried() uint64
-	// usable returns object.ErrChanged if what is fed is no longer what it was.
+	// usable returns object.ErrChanged if the source has changed.
 	usable() error
 }
 
-// objectSupply is what an object is fed from.
+// objectSupply feeds from an object.
 type objectSupply struct{ *supply.Object }
 
 func (s objectSupply) begin(version, _ uint64) { s.Begin(version) }
@@ -291,19 +290,18 @@ func (s objectSupply) usable() error           { return s.Usable() }
 func (o *Outgoing) feed(ctx context.Context, from supplier) {
 	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
 		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
-		report.Fed = o.fed(from.Carried())
+		report.Fed = o.outletReport(from.Carried())
 	},
 		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
 			return o.offer(ctx, assignment, child, from, opened)
 		})
 }
 
-// offering dials the first agent and feeds it, until it has all, which is nil, or the link
-// ends. It calls opened when the agent is there.
+// offering dials the first agent and feeds it. It returns nil when the agent has all, and an error when the link ends before that. It
+// calls opened when the link is open.
 type offering func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error
 
-// keepOffering feeds the delivery's first agent, whichever that is, until ctx is done, and
-// has it reported how that stands.
+// keepOffering feeds the delivery's first agent, whichever that is, until ctx is done, and has the managers told how that stands.
 func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.DeliveryReport), offer offering) {
 	attendance := o.session.attendance
 	var lost atomic.Value
@@ -316,7 +314,7 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 	})
 	attendance.reportNow()
 	wait := newBackoff()
-	told := 0 // how often in a row the agent was told from where a stream is kept: it asks for that then
+	told := 0 // how often in a row the agent was told from where the stream is kept, so that it asks from there
 	for {
 		assignment, err := attendance.await(ctx, o.id, func(a *groupv1.Assignment) bool { return len(a.GetChildren()) > 0 })
 		if err != nil {
@@ -351,21 +349,21 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			pause.For(linked, doneCheck) // it has all, unless it asks again
 		case linked.Err() == nil:
 			lost.Store(child.GetName())
-			if opened { // else the error says who was dialled
+			if opened { // the error of a link that was not opened says who was dialled
 				err = fmt.Errorf("the link to %s/%s ended: %w", child.GetRole(), child.GetName(), err)
 			}
 			o.noteTrouble(err)
 			attendance.reportNow()
 			pause.For(linked, wait.next())
-		default: // there is another
+		default: // another agent is first now
 			wait = newBackoff()
 		}
 		release()
 	}
 }
 
-// mostTold is how often an agent is told from where a stream is kept before it counts as one that cannot be fed. What is kept may be
-// less by the time that it asks; one of an earlier version does not heed it.
+// mostTold is how often an agent is told from where a stream is kept before it counts as one that cannot be fed. Less may be kept by the
+// time that it asks again; and an agent of an earlier version does not heed what it is told.
 const mostTold = 3
 
 // doneCheck is how often the first agent is asked whether it needs something again.
@@ -392,7 +390,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	}
 	opened()
 	from.begin(assignment.GetTreeVersion(), welcome.From)
-	o.feeds(child.GetName(), from.Carried())
+	o.noteOutlet(child.GetName(), from.Carried())
 	feeding := link.NewFeeding(ctx, welcome.From, from, link.Options{
 		Bounds: bounds, Earlier: int(o.lastStripes().GetCount()), Chosen: o.chosen,
 		Open: func(ctx context.Context, stripe int) (*link.Conn, error) {
@@ -404,20 +402,20 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	sent, landed := feeding.Carried()
 	o.session.client.log.Debug("a link was used", "member", o.session.member.Name, "delivery", o.id, "child", child.GetName(), "sent_bytes", sent, "landed_bytes", landed, "end", err)
 	if err != nil {
-		return cmp.Or(from.usable(), err) // a source that shrinks breaks the link
+		return cmp.Or(from.usable(), err) // a source that has shrunk breaks the link, too
 	}
 	return nil
 }
 
-// outlet is which agent the sender feeds, and what its links have carried.
+// outlet is which agent the sender feeds, and what the links to it have carried.
 type outlet struct {
 	to     string
-	begun  uint64            // what all had carried when this one began
+	begun  uint64            // what all links had carried when this one began
 	before map[string]uint64 // what earlier links to an agent have carried
 }
 
-// feeds notes that a link to an agent begins.
-func (o *Outgoing) feeds(agent string, carried uint64) {
+// noteOutlet notes that a link to an agent begins, when all links have carried so many bytes.
+func (o *Outgoing) noteOutlet(agent string, carried uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.outlet.before == nil {
@@ -427,8 +425,8 @@ func (o *Outgoing) feeds(agent string, carried uint64) {
 	o.outlet.to, o.outlet.begun = agent, carried
 }
 
-// fed reports what the links to the agent that is fed have carried: where that had a part already, less than there is.
-func (o *Outgoing) fed(carried uint64) *groupv1.ChildReport {
+// outletReport returns what the links to the agent that is fed have carried: less than the agent has, if it had a part before.
+func (o *Outgoing) outletReport(carried uint64) *groupv1.ChildReport {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.outlet.to == "" {
@@ -446,7 +444,7 @@ func stripesOf(spec *groupv1.DeliverySpec) parallel.Bounds {
 	return parallel.Bounds{Least: 1, Most: parallel.Most}
 }
 
-// chosen notes how many connections do well, for when they have to be made again.
+// chosen notes how many connections do well, for when the link has to be made again.
 func (o *Outgoing) chosen(choice parallel.Choice) {
 	o.mu.Lock()
 	o.stripes = &groupv1.Stripes{Count: uint32(choice.Stripes), Reason: string(choice.Reason), Why: choice.Explain()}
@@ -461,7 +459,7 @@ func (o *Outgoing) lastStripes() *groupv1.Stripes {
 	return o.stripes
 }
 
-// tune sets what the delivery wants of a connection. What the machine cannot do is left.
+// tune sets up a connection as the delivery wants it, as far as the machine can.
 func (o *Outgoing) tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
 	if name := name[string](spec.GetCongestion()); name != "" {
 		if err := conn.SetCongestion(name); err != nil {
@@ -473,7 +471,7 @@ func (o *Outgoing) tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
 	}
 }
 
-// dialNeighbour opens a link to one of a neighbour's addresses. Who asks for something says with it what may be sent.
+// dialNeighbour opens a link to one of a neighbour's addresses. A receiver sends its first answer along, which says how much it takes.
 func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello, first link.Answer) (*link.Conn, relay.Welcome, error) {
 	id, err := parseDeliveryID(assignment.GetDelivery())
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// paritySpan is how long parity waits for a window to fill: what it brings back has to be
-// fresh still, after its way.
+// paritySpan is how long parity waits for a window to fill: what it repairs still has to be fresh when it arrives.
 func paritySpan(fresh time.Duration) time.Duration {
 	if fresh == 0 {
 		return 100 * time.Millisecond
@@ -34,12 +33,12 @@ type datagramSender struct {
 	fresh   time.Duration
 	encoder *datagram.Encoder // nil without parity
 	given   chan []byte       // what was read; closed at the end of the stream
-	failed  error             // of reading, once that is closed
+	failed  error             // of reading; set before given is closed
 
 	mu      sync.Mutex
 	link    *datagram.Out // nil while no agent is there
 	batch   *datagram.Batch
-	linked  chan struct{} // closed when one was there for the first time
+	linked  chan struct{} // closed when an agent was there for the first time
 	earlier datagram.Use  // of links that have ended
 	bytes   uint64
 
@@ -48,7 +47,7 @@ type datagramSender struct {
 	hash digest.Hash
 }
 
-// run sends until the stream has ended and the delivery, too.
+// run sends until both the stream and the delivery have ended.
 func (s *datagramSender) run(ctx context.Context, from io.Reader) {
 	var sending sync.WaitGroup
 	sending.Go(func() { s.send(ctx, from) })
@@ -78,14 +77,14 @@ func (s *datagramSender) read(ctx context.Context, from io.Reader) {
 	}
 }
 
-// send sends what was read, from when the first agent is there until the end.
+// send sends what was read, from when the first agent is there to the end.
 func (s *datagramSender) send(ctx context.Context, from io.Reader) {
 	select {
 	case <-s.linked:
 	case <-ctx.Done():
 		return
 	}
-	go s.read(ctx, from) // a read that blocks is left to its source
+	go s.read(ctx, from) // a Read that blocks ends when the reader is closed
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,7 +104,7 @@ func (s *datagramSender) send(ctx context.Context, from io.Reader) {
 	}
 }
 
-// arm has a timer end the window of parity in time.
+// arm sets a timer to end the window of parity in time.
 func (s *datagramSender) arm(timer *time.Timer) {
 	timer.Stop()
 	if s.encoder != nil && !s.encoder.Due().IsZero() {
@@ -113,7 +112,7 @@ func (s *datagramSender) arm(timer *time.Timer) {
 	}
 }
 
-// emit sends one datagram when the pace allows it, unless it would not be fresh any more.
+// emit sends one datagram when the pace allows it, unless it is no longer fresh then.
 func (s *datagramSender) emit(ctx context.Context, payload []byte) {
 	given := s.out.session.client.uplink.Clock().Now()
 	_, _ = s.hash.Write(payload)
@@ -147,7 +146,7 @@ func (s *datagramSender) addParity(shards []datagram.Shard) {
 	}
 }
 
-// add sends a datagram to the first agent. While there is none, it is lost to all.
+// add sends a datagram to the first agent. If there is none, all members lose it.
 func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 	s.batch.Flush()
 }
 
-// end says what was sent.
+// end tells the managers what was sent.
 func (s *datagramSender) end(ctx context.Context) {
 	s.flush()
 	if s.failed != nil {
@@ -178,7 +177,7 @@ func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
 	report.Bytes, report.DatagramUse = s.bytes, use.Message()
 }
 
-// used returns what all links were used for.
+// used returns what all links together carried.
 func (s *datagramSender) used() (use datagram.Use) {
 	if s.link != nil {
 		use = s.link.Use()

@@ -14,8 +14,8 @@ import (
 // Join describes a member that joins a group.
 type Join struct {
 	Group string
-	// Name is the member's name, a DNS label. With a member's identity it is that name, or NAME.PART
-	// for one of several sessions at a time, with another label as the part. Empty is the client's SessionName.
+	// Name is the member's name, a DNS label. With a member's identity it is that member's name or, for one of several sessions at a
+	// time, NAME.PART, where PART is another label. Empty is the client's SessionName.
 	Name string
 	// Node is the machine that the member runs on.
 	Node string
@@ -26,8 +26,8 @@ type Join struct {
 	Roles []Role
 }
 
-// Session is a member's attachment to a group. It is kept alive until Leave or
-// Close, over broken connections and restarts of the managers.
+// Session is a member's attachment to a group. It is kept alive until Leave or Close, across broken connections and restarts of the
+// managers.
 type Session struct {
 	client     *Client
 	member     Member
@@ -43,9 +43,9 @@ type Session struct {
 	left    bool // guarded by leaving
 }
 
-// Join begins a session. A session that the same member has elsewhere is fenced: it ends.
+// Join begins a session. If the same member has another session elsewhere, that is fenced: it ends.
 func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
-	roles, err := messages(join.Roles)
+	roles, err := values[groupv1.Role](join.Roles)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	return s, nil
 }
 
-// SessionEnded says that a session ended that was not left.
+// SessionEnded says that a session has ended without being left.
 type SessionEnded struct {
 	// State is expired, fenced or expelled.
 	State MemberState
@@ -114,7 +114,7 @@ func (s *Session) Err() error {
 // whyDone says why a context that ends with the session is done.
 func (s *Session) whyDone(ctx context.Context) error {
 	if s.keeping.Err() != nil {
-		<-s.done // how it ended is known a little later
+		<-s.done // how it ended becomes known a little later
 	}
 	if err := s.Err(); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Session) Events(ctx context.Context) iter.Seq2[MemberEvent, error] {
 	return s.client.WatchMembers(ctx, s.member.Group)
 }
 
-// Leave ends the session, so that the others see it at once. Called again it does nothing.
+// Leave ends the session, which the other members see at once. Called again it does nothing.
 func (s *Session) Leave(ctx context.Context) error {
 	s.Close()
 	if s.err != nil {
@@ -174,9 +174,8 @@ const (
 
 // MemberEvent is one step of a watch: all members, or one change.
 type MemberEvent struct {
-	// Snapshot holds all members, in the order of their names, where Change is
-	// empty. It comes first, and again when changes were missed: it replaces all
-	// that was known.
+	// Snapshot holds all members, in the order of their names, if Change is empty. It comes first, and again after changes were missed: it
+	// replaces all that was known.
 	Snapshot []Member
 	Change   ChangeType
 	// Member is the member after the change; for Removed, its state says how its session ended.

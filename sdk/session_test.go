@@ -10,8 +10,8 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// A session that expires is not kept any more a moment before it is known how it ended:
-// whoever receives learns that it expired, and can join again.
+// A session that expires is no longer kept a moment before it is known how it ended. Whoever receives learns all the same that it expired,
+// and can join again.
 func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeping, stop := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func TestReceiversLearnHowTheSessionEnded(t *testing.T) {
 	})
 }
 
-// What is noted of deliveries does not grow with how many there have ever been.
+// Notes of deliveries do not grow with how many there have ever been.
 func TestWhatIsNotedIsForgotten(t *testing.T) {
 	noted := map[string]bool{"gone": true, "here": true, "other": true}
 	assigned := []*groupv1.Assignment{{Delivery: "here"}, {Delivery: "other"}}

@@ -9,8 +9,8 @@ import (
 // Source is a file, or a directory as one object, that was looked at to be sent.
 type Source struct{ object *object.Source }
 
-// OpenSource looks at all that belongs to a file or a directory, which is not to change from now on. In a large tree, or over a
-// network, that takes a while; it is given up when ctx is done.
+// OpenSource looks at all that belongs to a file or a directory, which must not change from then on. With a large tree, or over a network,
+// that takes a while; it gives up when ctx is done.
 func OpenSource(ctx context.Context, path string) (*Source, error) {
 	source, err := object.Open(ctx, path)
 	if err != nil {

@@ -18,19 +18,18 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// StreamWriter is where a received stream goes. If it has a method Sync() error, a
-// stream can be acknowledged as durable. If it has a method CloseWithError(error) error, as an io.PipeWriter has, a stream
-// of which not all came is closed by that: who reads it is not to take what came for the whole.
+// StreamWriter is where a received stream goes. If it has a method Sync() error, a stream can be acknowledged as durable. If it has a method
+// CloseWithError(error) error, as an io.PipeWriter has, that is called in place of Close when not all has come, so that nobody takes what
+// came for the whole.
 type StreamWriter interface {
 	io.Writer
 	io.Closer
 }
 
-// streamRoom is how much of a stream a sender keeps at most for members that have not
-// acknowledged it. When they have, it reads on.
+// streamRoom is how much of a stream a sender keeps at most for members that have not acknowledged it. It reads on when they have.
 const streamRoom = 1 << 30
 
-// streamSpec says what a stream is to be like that comes from a reader.
+// streamSpec returns the spec of a stream that comes from a reader.
 func (o SendOptions) streamSpec(from io.Reader) (*groupv1.DeliverySpec, error) {
 	if from == nil {
 		return nil, &Error{Code: InvalidArgument, Message: "there is no reader to send from"}
@@ -49,10 +48,9 @@ func (o SendOptions) streamSpec(from io.Reader) (*groupv1.DeliverySpec, error) {
 	return spec, nil
 }
 
-// SendStream delivers all that a reader gives, as it comes, to the members of the
-// session's group that receive. What members have not acknowledged is kept in a
-// temporary file; where that has no room left, the reader is read on when they have. A delivery that ends early leaves a read that blocks to the reader: who
-// closes that ends it. Until then the reader is not the caller's again, also if Wait has returned.
+// SendStream delivers all that a reader gives, as it comes, to the members of the session's group that receive. What members have not
+// acknowledged is kept in a temporary file; if that has no room left, reading waits until they have. A Read that blocks when the
+// delivery ends goes on until the reader is closed: before that, the caller must not use the reader, even if Wait has returned.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec(reader)
 	if err != nil {
@@ -65,7 +63,7 @@ func (s *Session) SendStream(ctx context.Context, reader io.Reader, options Send
 	from := &streamSupply{Stream: supply.NewStream(os.TempDir(), 0), out: out}
 	out.run(func(ctx context.Context) {
 		defer from.Close()
-		go from.read(ctx, reader) // a read that blocks is left to its source
+		go from.read(ctx, reader) // a Read that blocks ends when the reader is closed
 		out.feed(ctx, from)
 	})
 	return out, nil
@@ -81,7 +79,7 @@ func (s *streamSupply) begin(version, _ uint64) { s.Begin(version) }
 func (s *streamSupply) sentUpTo() uint64        { return s.SentUpTo() }
 func (s *streamSupply) usable() error           { return nil }
 
-// read keeps what comes until the stream ends, and seals the delivery then.
+// read keeps what comes until the stream ends, and then seals the delivery.
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {
 	var hash digest.Hash
 	buffer := make([]byte, 64<<10)
@@ -114,8 +112,8 @@ func whyNotKept(err error) string {
 	return "failed"
 }
 
-// keep keeps what was read. Where the disk is full it waits until members have acknowledged what is kept, and the
-// stream's source waits with it. When nothing is kept, others have filled the disk: waiting would not help.
+// keep keeps what was read. If the disk is full, it waits until members have acknowledged what is kept, and the stream's source waits with
+// it. If nothing is kept, others have filled the disk, and waiting would not help.
 func (s *streamSupply) keep(ctx context.Context, p []byte) error {
 	for {
 		before := s.Arrived()
@@ -135,7 +133,7 @@ func (s *streamSupply) awaitRoom(ctx context.Context) bool {
 	})
 }
 
-// await waits until giving back what members have acknowledged is enough.
+// await waits until isEnough, called with what members have acknowledged, says so.
 func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) bool) bool {
 	for {
 		upTo, changed := s.acknowledged()
@@ -151,13 +149,14 @@ func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) boo
 	}
 }
 
-// acknowledged returns up to where every member has the stream that can still have it. One that is not heard of may never come,
-// and asks from the stream's beginning if it does: nothing is kept for it. The channel is closed when that may have changed.
+// acknowledged returns up to where all members have the stream, except for those that have failed or are not heard of. One that is not
+// heard of may never come back, and if it does, asks from the stream's beginning: nothing is kept for it. The channel is closed when
+// the answer may have changed.
 func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	if slices.Contains(s.out.latest.LeftOut, "receipts") {
-		return 0, s.out.changed // those that are not here may lack more
+		return 0, s.out.changed // receipts that are missing here may have fewer bytes
 	}
 	if len(s.out.latest.Receipts) > 0 {
 		upTo = relay.MaxOffset
@@ -173,7 +172,7 @@ func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 		}
 	}
 	if told < s.out.latest.Members {
-		return 0, s.out.changed // a manager that stops leading knows no more than who is done
+		return 0, s.out.changed // a manager that stops leading only knows who is done
 	}
 	return upTo, s.out.changed
 }
@@ -183,7 +182,7 @@ type syncer interface{ Sync() error }
 
 var errNotDurable = errors.New("a stream to this member cannot be made durable: ask for received")
 
-// finish has all of a stream be where it belongs: on disk, if it is to be durable, and under its name, if it has one here.
+// finish puts all of a stream where it belongs: on disk, if it has to be durable, and under its name, if it goes into a file.
 func finish(to StreamWriter, durable bool) error {
 	if file, is := to.(*streamFile); is {
 		return file.place(durable)
@@ -203,8 +202,7 @@ func (r *receiving) receiveStream(ctx context.Context) Arrived {
 	return r.closed(r.takeStream(ctx, to), to)
 }
 
-// closed closes where a stream went, and says where that is. What is only written then, as by who gathers or compresses, may
-// fail then.
+// closed closes the writer of a stream, and adds where the stream is. Closing may fail, as when the writer is buffered or compresses.
 func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
 	if file, is := to.(*streamFile); is {
 		one.Path = file.path
@@ -220,8 +218,7 @@ func (r *receiving) closed(one Arrived, to StreamWriter) Arrived {
 	return one
 }
 
-// leavable writes to what may block for as long as it likes, as a pipe that nobody reads: who is
-// interrupted leaves that write to it.
+// leavable writes to a writer that may block for ever, as a pipe that nobody reads. When ctx is done, it no longer waits for such a Write.
 type leavable struct {
 	ctx context.Context
 	to  io.Writer
@@ -286,7 +283,7 @@ func (r *receiving) failedStream(err error) Arrived {
 
 var errNoWriter = errors.New("the program names no place for the stream")
 
-// whyNotOpened is the reason why there is no place for a stream. Where the program chooses one, it refuses the others.
+// whyNotOpened is the reason why there is no place for a stream. If the program chooses places, it has refused this stream.
 func (r *receiving) whyNotOpened(err error) string {
 	if r.options.Stream != nil {
 		return "refused"
@@ -294,7 +291,7 @@ func (r *receiving) whyNotOpened(err error) string {
 	return reasonOf(err)
 }
 
-// openStream opens where the stream goes.
+// openStream opens what the stream goes to.
 func (r *receiving) openStream() (to StreamWriter, err error) {
 	if r.options.Stream != nil {
 		if to, err = r.options.Stream(r.incoming); to == nil && err == nil {

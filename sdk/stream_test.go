@@ -18,7 +18,7 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A sender reads on when those have acknowledged what it keeps that are there: one that died, failed or came late holds up nobody.
+// A sender reads on once all members that are there have acknowledged what it keeps: one that died, failed or came late holds up nobody.
 func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 	has := func(state ReceiptState, bytes uint64) Receipt { return Receipt{State: state, Bytes: bytes} }
 	for _, tt := range []struct {
@@ -40,8 +40,8 @@ func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 	}
 }
 
-// Nothing is given back as long as it is not known of every member what it has: receipts may not have room in a message, and a manager
-// that stops leading tells those alone that are final.
+// Nothing is given back as long as it is not known what every member has: receipts may not fit into a message, and a manager that stops
+// leading only tells those that are final.
 func TestStreamIsKeptForWhoIsNotTold(t *testing.T) {
 	had := Receipt{State: ReceiptReceiving, Bytes: 7}
 	late := Receipt{State: ReceiptReceiving, Bytes: 7, Late: true}
@@ -57,7 +57,7 @@ func TestStreamIsKeptForWhoIsNotTold(t *testing.T) {
 	}
 }
 
-// A member that begins anew lacks what its killed process had: it is kept for it.
+// A member whose process was killed begins anew, and lacks what it had: that is kept for it.
 func TestStreamIsKeptForWhoBeginsAnew(t *testing.T) {
 	const receiving = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
 	watched := remembering()
@@ -68,7 +68,7 @@ func TestStreamIsKeptForWhoBeginsAnew(t *testing.T) {
 	}
 }
 
-// Who receives a stream into something that nobody reads can be interrupted.
+// Receiving a stream into something that nobody reads can be interrupted.
 func TestBlockedWritesAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestBlockedWritesAreLeft(t *testing.T) {
 	})
 }
 
-// What is written is handed on, with how that ended.
+// A Write is handed on, and so is how it ended.
 func TestLeavableWritesAreWrites(t *testing.T) {
 	out, in := io.Pipe()
 	to := &leavable{t.Context(), in}
@@ -103,7 +103,7 @@ func TestLeavableWritesAreWrites(t *testing.T) {
 	}
 }
 
-// Where the program chooses the place, it refuses what it gives none; elsewhere the reason is the disk's.
+// If the program chooses places, a stream that it gives none is refused; otherwise the reason is that of the disk.
 func TestWhyAStreamIsNotOpened(t *testing.T) {
 	nothing := &receiving{options: ReceiveOptions{Stream: func(Incoming) (StreamWriter, error) { return nil, nil }}}
 	if _, err := nothing.openStream(); !errors.Is(err, errNoWriter) || nothing.whyNotOpened(err) != "refused" {
@@ -115,7 +115,7 @@ func TestWhyAStreamIsNotOpened(t *testing.T) {
 	}
 }
 
-// closing is a writer that fails when it is closed, as one that gathers what it is given.
+// closing is a writer that fails when it is closed, as a buffered one may.
 type closing struct {
 	io.Writer
 	err error
@@ -123,7 +123,7 @@ type closing struct {
 
 func (c closing) Close() error { return c.err }
 
-// What cannot be closed is not complete; what failed before keeps its own reason.
+// A stream that cannot be closed is not complete; one that failed before keeps its own reason.
 func TestStreamThatCannotBeClosedFailed(t *testing.T) {
 	r := &receiving{incoming: Incoming{Name: "log"}}
 	for _, tt := range []struct {
@@ -142,7 +142,7 @@ func TestStreamThatCannotBeClosedFailed(t *testing.T) {
 	}
 }
 
-// Who reads a stream from a pipe is told that not all came, and by that why.
+// Whoever reads a stream from a pipe learns that not all came, and why.
 func TestReaderOfAPipeIsToldThatNotAllCame(t *testing.T) {
 	r := &receiving{incoming: Incoming{Name: "log"}}
 	for _, failure := range []error{nil, &DeliveryError{Reason: "canceled"}} {
@@ -158,8 +158,8 @@ func TestReaderOfAPipeIsToldThatNotAllCame(t *testing.T) {
 	}
 }
 
-// A stream has its name when all of it has come, and before that another: what a member that is killed leaves is not taken for
-// the whole. Streams of one name do not take each other's place.
+// A stream gets its name once all of it has come, and has another before that: nobody takes for the whole what a member that is killed
+// leaves. Streams of one name do not take each other's place.
 func TestStreamHasItsNameWhenItIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	receive := func(text string) *streamFile {
@@ -199,7 +199,7 @@ func TestStreamHasItsNameWhenItIsWhole(t *testing.T) {
 	}
 }
 
-// However many streams of a name a directory has, it takes another; of a name that is as long as names can be, too.
+// However many streams of a name a directory has, it takes another, also if the name is as long as names can be.
 func TestStreamsOfOneNameAreNotLimited(t *testing.T) {
 	dir := t.TempDir()
 	const there = 1200
@@ -230,7 +230,7 @@ func TestStreamsOfOneNameAreNotLimited(t *testing.T) {
 	}
 }
 
-// Many streams of one name that end together have a name each, whatever the file system can do.
+// Many streams of one name that end at the same time get a name each, whatever the file system can do.
 func TestStreamsThatEndTogetherHaveANameEach(t *testing.T) {
 	for name, move := range map[string]func(from, to string) error{"rename to new": moveToNew, "link": linkToNew, "rename": renameToNew} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestStreamsThatEndTogetherHaveANameEach(t *testing.T) {
 	}
 }
 
-// A stream that is durable has its name on disk, too, and says so if that cannot be.
+// A durable stream has its name on disk, too, and fails if that cannot be.
 func TestStreamFileIsSyncedWithItsName(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	if err := os.Mkdir(dir, 0o755); err != nil {

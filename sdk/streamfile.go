@@ -14,18 +14,18 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// incomplete is what the name of a stream ends with of which not all has come.
+// incomplete is what the name of a stream ends with until all has come.
 const incomplete = ".incomplete"
 
-// streamFile is a stream that goes into a directory. It has its name when all has come: nobody takes for the whole what is
-// left of one that failed, or whose member was killed.
+// streamFile is a stream that goes into a directory. It gets its name only once all has come, so that nobody takes for the whole what is
+// left of a stream that failed, or whose member was killed.
 type streamFile struct {
 	*os.File
 	dir, name string
-	path      string // at present
+	path      string // where it is now
 }
 
-// createStream makes the file. What is there of an earlier one stays as it is.
+// createStream makes the file. What earlier streams have left stays as it is.
 func createStream(dir, name string) (*streamFile, error) {
 	if err := object.CheckName(name); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func createStream(dir, name string) (*streamFile, error) {
 	return &streamFile{file, dir, name, filepath.Join(dir, now)}, nil
 }
 
-// place gives a stream of which all has come its name, or the next that nobody has. Durable, both are on disk then.
+// place gives a complete stream its name, or the next one that is free. If it has to be durable, both stream and name are on disk then.
 func (f *streamFile) place(durable bool) error {
 	if durable {
 		if err := f.Sync(); err != nil {
@@ -64,8 +64,8 @@ func (f *streamFile) place(durable bool) error {
 	return nil
 }
 
-// firstFree has a name taken that nobody has in a directory, the first of those that are numbered, and returns it. There may be
-// many thousands: which are there is listed once, and not tried one after the other.
+// firstFree takes the first of a name's numbered variants that is free in a directory, and returns it. Many thousands may be taken: it lists
+// the directory once, and does not try one after the other.
 func firstFree(dir, name, ending string, take func(name string) error) (string, error) {
 	var there map[string]bool
 	for i := 0; ; i++ {
@@ -99,7 +99,7 @@ func namesIn(dir string) (map[string]bool, error) {
 	return names, err
 }
 
-// moveToNew renames a file to a name that nobody has.
+// moveToNew renames a file to a name that must be free.
 func moveToNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // some file systems cannot, as NFS
@@ -111,7 +111,7 @@ func moveToNew(from, to string) error {
 	return nil
 }
 
-// linkToNew gives a file a name that nobody has, and takes its former one. A link never takes another's place.
+// linkToNew does the same by a link, which never replaces a file, and removes the former name.
 func linkToNew(from, to string) error {
 	err := os.Link(from, to)
 	switch {
@@ -126,10 +126,11 @@ func linkToNew(from, to string) error {
 	return nil
 }
 
-// renaming is held by who looks whether a name is free, and takes it.
+// renaming is held to look whether a name is free and to take it.
 var renaming sync.Mutex
 
-// renameToNew does the same by what every file system can: of all that this process receives, none takes another's place.
+// renameToNew does the same with what every file system can do: at least nothing that this process receives replaces anything else that
+// it does.
 func renameToNew(from, to string) error {
 	renaming.Lock()
 	defer renaming.Unlock()
@@ -139,8 +140,8 @@ func renameToNew(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// numbered returns another name for each number; the first has the ending alone. Where that would be longer than a file's name can
-// be, the name is cut.
+// numbered returns a variant of a name for each number; for zero, with only the ending. It cuts the name if that would be longer than a
+// file's name can be.
 func numbered(name, ending string, i int) string {
 	if i > 0 {
 		ending = fmt.Sprintf("%s.%d", ending, i)

@@ -107,7 +107,7 @@ func (s *striping) DialContext(ctx context.Context, network, address string) (ne
 	return conn, err
 }
 
-// breakSome breaks connections until ctx is done: some, and now and then all.
+// breakSome breaks connections until ctx is done: some of them, and now and then all.
 func (s *striping) breakSome(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(time.Duration(10+random.IntN(40)) * time.Millisecond)
@@ -169,8 +169,8 @@ func (m memoryOf) Next(offset, most uint64) (link.Portion, error) {
 func (memoryOf) Sent(uint64, link.Portion)       {}
 func (memoryOf) Acked(uint64, relay.Level) error { return nil }
 
-// The files of a directory are what they were, however many connections bring them, whichever of these break, and
-// although the landing is begun again in between.
+// The files of a directory arrive as they were, however many connections bring them, whichever of these break, and even if the landing
+// is begun again in between.
 func TestStripesBringDirectories(t *testing.T) {
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 1))

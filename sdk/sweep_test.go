@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What members that were killed have left is looked for again and again: a member may receive for months. It has to be a week old,
-// and what came of a stream is its user's.
+// A member looks again and again for what killed ones have left, as it may receive for months. It removes what is a week old, but not
+// what came of streams: that is the user's.
 func TestAbandonedIsLookedForEachHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		into := t.TempDir()

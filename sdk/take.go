@@ -19,15 +19,15 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// takeAll takes all that comes, over however many links, until the end is known. Bytes come in their order, by one
-// connection, or by several on a long path: in any order, once scattered has returned.
+// takeAll takes all that comes, over any number of links, until the end is known. Over one connection bytes come in order; over several,
+// as on a long path, in any order: further ones are opened only once scattered has returned.
 func (r *receiving) takeAll(ctx context.Context, store link.Store, scattered func(context.Context) error) error {
 	return r.keepTaking(ctx, func(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
 		return r.takeFrom(ctx, assignment, parent, store, scattered)
 	})
 }
 
-// keepTaking takes from whoever is the parent until the end is known.
+// keepTaking takes from the parent, whichever that is, until the end is known.
 func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *groupv1.Assignment, *groupv1.Neighbour) error) error {
 	attendance := r.session.attendance
 	wait := newBackoff()
@@ -67,8 +67,7 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 // isOver reports whether nothing more comes of a delivery.
 func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.GetReason() != "" }
 
-// fatal reports whether no other parent can help. A link that ends because the child
-// is too slow ends the delivery here.
+// fatal reports whether no other parent can help. A link that ends because this member is too slow ends the delivery here.
 func fatal(err error) bool {
 	var known *DeliveryError
 	var storage *link.StorageError
@@ -81,8 +80,8 @@ func (r *receiving) isWhole() bool {
 	return r.end != nil
 }
 
-// openingMost is how many stripes are opened at once: an agent lets only so many be opened from one address, and many
-// members may share that.
+// openingMost is how many stripes are opened at once: an agent lets only so many be opened from one address, which many members may
+// share.
 const openingMost = 4
 
 // takeFrom takes what one parent sends.
@@ -134,7 +133,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	return err
 }
 
-// streamStore hands on what a parent sends. What that is worth, its writer finds out.
+// streamStore hands on what a parent sends. Its writer finds out what that is worth.
 type streamStore struct {
 	*receiving
 	to io.Writer
@@ -144,11 +143,11 @@ func (s *streamStore) Section(uint64) (link.Place, int64, error) {
 	return link.Place{To: s.to}, relay.MaxOffset, nil
 }
 
-// landingStore lands what a parent sends. What is next is hashed while it is in hand, and what comes ahead of it is read
-// again when it is next.
+// landingStore lands what a parent sends. Bytes that come in order are hashed as they come; those that come ahead of others are read back
+// when it is their turn.
 type landingStore struct {
 	*receiving
-	mu      sync.Mutex // a landing is for one stripe at a time
+	mu      sync.Mutex // only one stripe may use the landing at a time
 	landing *object.Landing
 }
 
@@ -156,18 +155,18 @@ func (s *landingStore) Section(offset uint64) (link.Place, int64, error) {
 	return link.Place{To: &section{s, offset}}, relay.MaxOffset, nil
 }
 
-// aheadStep bounds how far bytes may come ahead of one that is late, to three times as much: they are read again at one go,
-// while nothing else can be heard. What was granted changes rarely.
+// aheadStep bounds how far bytes may come ahead of late ones, to three times as much: they are read back in one go, and nothing else can
+// be heard meanwhile. It makes the grant change only rarely.
 const aheadStep = 64 << 20
 
-// Answer implements link.Store. What is beyond the end is no object's, but the fault of who sends it.
+// Answer implements link.Store. It grants nothing beyond the end: whoever sends that is at fault.
 func (s *landingStore) Answer() link.Answer {
 	answer := s.receiving.Answer()
 	answer.Credit = min(answer.Credit, (answer.Ack/aheadStep+3)*aheadStep, s.landing.Info().Length)
 	return answer
 }
 
-// Landed takes in what came ahead of others, and notes that all before an offset is here.
+// Landed hashes what came ahead of others and is next now, and notes that all before an offset is here.
 func (s *landingStore) Landed(upTo uint64) error {
 	s.mu.Lock()
 	var err error
@@ -204,7 +203,7 @@ type section struct {
 	at uint64
 }
 
-// Write lands bytes that have not landed: a link that is slow and one that helps it may both bring some.
+// Write lands those bytes that have not landed yet: a slow stripe and one that helps it may both bring the same.
 func (s *section) Write(p []byte) (written int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +226,7 @@ func (s *section) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// Answer returns what a parent is to know.
+// Answer returns what to tell the parent.
 func (r *receiving) Answer() link.Answer {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
@@ -247,7 +246,7 @@ func (r *receiving) Landed(upTo uint64) error {
 	return nil
 }
 
-// End notes what all is.
+// End notes length and root of all.
 func (r *receiving) End(end link.End) error {
 	r.update(func() { r.end = &end })
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// What stripes bring lands whole, whoever is first, and although one that is slow and one that helps it bring the same.
+// What stripes bring lands whole, in whatever order, and even if a slow one and one that helps it bring the same.
 func TestStripesLandTheSameBytes(t *testing.T) {
 	const size, piece = 1 << 20, 1 << 16
 	random := rand.New(rand.NewPCG(1, 2))
@@ -71,7 +71,7 @@ func TestStripesLandTheSameBytes(t *testing.T) {
 	}
 }
 
-// Bytes that can belong nowhere yet are the parent's fault, not the disk's: another parent may do better.
+// Bytes whose place cannot be known yet are the parent's fault, not the disk's: another parent may do better.
 func TestBytesAheadOfADirectorysHeadAreRefused(t *testing.T) {
 	landing, err := object.Land(t.Context(), t.TempDir(), object.Info{Name: "it", Kind: object.Directory, Length: 1 << 20, Mode: 0o700})
 	if err != nil {

@@ -58,13 +58,12 @@ type DataPlane string
 // The data planes.
 const (
 	TLS DataPlane = "tls"
-	// Plaintext encrypts only the opening of connections: whoever has access to the
-	// network can read what is delivered, but not change it unnoticed.
+	// Plaintext encrypts only the opening of connections: whoever has access to the network can read what is delivered, but cannot change
+	// it unnoticed.
 	Plaintext DataPlane = "plaintext"
 )
 
-// Congestion is a congestion control of TCP. A machine that does not have it, or does not
-// let it be chosen, uses its own.
+// Congestion is a congestion control of TCP. A machine that does not have it, or does not allow it to be chosen, uses its default.
 type Congestion string
 
 // The congestion controls.
@@ -84,8 +83,7 @@ type Policy struct {
 	AckLevel     AckLevel
 	SlowMember   SlowMember
 	LatencyBound time.Duration
-	// ClusterThreshold is how long round trips within a cluster are at most that is found,
-	// not given by zones.
+	// ClusterThreshold is how long round trips may be within a cluster that is found by measuring, and not given by zones.
 	ClusterThreshold time.Duration
 	Limits           Limits
 	DataPlane        DataPlane
@@ -107,7 +105,7 @@ type Limits struct {
 	MaxMembers        uint32
 	MaxDeliveries     uint32
 	MaxObjectBytes    uint64
-	MaxBytesPerSecond uint64 // of what a sender sends of a delivery; agents are not bounded
+	MaxBytesPerSecond uint64 // at which a sender sends a delivery; agents are not bounded
 }
 
 // Group is a named set of members with a policy.
@@ -153,7 +151,7 @@ type Agent struct {
 	Links                 int
 	// Deliveries is what it relays or keeps.
 	Deliveries []AgentDelivery
-	// Cluster is its zone, or the cluster that was found for it; empty while nobody knows.
+	// Cluster is its zone, or the cluster that was found for it; empty while that is not known.
 	Cluster string
 	// RoundTrips are the times to other agents and back, the nearest first.
 	RoundTrips []RoundTrip
@@ -169,8 +167,7 @@ type RoundTrip struct {
 // AgentDelivery is a delivery at an agent.
 type AgentDelivery struct {
 	ID string
-	// Bytes is up to where it has come, Held how much of it the cache holds, and Cached
-	// how much of that somebody has not acknowledged yet.
+	// Bytes is up to where it has come, Held how much of it the cache holds, and Cached how much of that is not yet acknowledged by all.
 	Bytes, Held, Cached uint64
 	Children            int
 }
@@ -184,18 +181,18 @@ type Status struct {
 	Members        int
 	AgentsOnline   int
 	AgentsOffline  int
-	// ManagersOnline are here, ManagersOffline are missed; where none leads, as it was when one did.
+	// ManagersOnline are here, ManagersOffline are missed. While none leads, both are as they were when one did.
 	ManagersOnline  int
 	ManagersOffline int
 	Started         time.Time
 	TrustDomain     string
 	// ReadOnlyReason says why writes are refused; empty while they are accepted.
 	ReadOnlyReason string
-	// Absent says which parts are to be in the same Kubernetes cluster and are not here, and where it tells why.
+	// Absent says which parts should be in the same Kubernetes cluster and are not, and where to find out why.
 	Absent []string
-	// Away are gatherers and replicators that have registered and are not heard of any more. Operators are told.
+	// Away are gatherers and replicators that have registered and are not heard of any more. Only operators are told.
 	Away []Away
-	// Managers are those that are here, and those that are missed. Operators are told.
+	// Managers are those that are here, and those that are missed. Only operators are told.
 	Managers []Manager
 	wire
 }
@@ -205,7 +202,7 @@ type Manager struct {
 	Name, Address, Version string
 	// Started is when it began, by its own clock.
 	Started time.Time
-	// Away is when it was seen last; the zero time while it is here.
+	// Away is when it was last seen; the zero time while it is here.
 	Away time.Time
 }
 
@@ -213,11 +210,11 @@ type Manager struct {
 type Away struct {
 	// ID is ROLE/NAME, as in its identity.
 	ID string
-	// Seen is when it was last heard; the zero time if that was not since the manager leads that does now.
+	// Seen is when it was last heard; the zero time if that was before the present leader led.
 	Seen time.Time
 }
 
-// wire is the message that a value came in: as JSON, it is that.
+// wire is the message that a value came in, which is its JSON form.
 type wire struct{ message proto.Message }
 
 // MarshalJSON returns the API's own JSON form.
@@ -306,9 +303,6 @@ func newAway(m *groupv1.Away) Away {
 // message returns the policy as the API takes it.
 func (p Policy) message() (*groupv1.Policy, error) {
 	m := &groupv1.Policy{
-		SlowMember: &groupv1.SlowMemberPolicy{
-			FloorBytesPerSecond: p.SlowMember.FloorBytesPerSecond, LagBytes: p.SlowMember.LagBytes, LagTime: span(p.SlowMember.LagTime),
-		},
 		LatencyBound: span(p.LatencyBound), ClusterThreshold: span(p.ClusterThreshold),
 		Limits: &groupv1.Limits{
 			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
@@ -317,7 +311,7 @@ func (p Policy) message() (*groupv1.Policy, error) {
 		MembersRelay: p.MembersRelay,
 	}
 	var err error
-	if m.AllowedRoles, err = messages(p.AllowedRoles); err != nil {
+	if m.AllowedRoles, err = values[groupv1.Role](p.AllowedRoles); err != nil {
 		return nil, err
 	}
 	if m.ControlMode, err = value[groupv1.ControlMode](p.ControlMode); err != nil {
@@ -332,8 +326,15 @@ func (p Policy) message() (*groupv1.Policy, error) {
 	if m.Congestion, err = value[groupv1.Congestion](p.Congestion); err != nil {
 		return nil, err
 	}
-	m.SlowMember.Action, err = value[groupv1.SlowMemberAction](p.SlowMember.Action)
+	m.SlowMember, err = p.SlowMember.message()
 	return m, err
+}
+
+func (s SlowMember) message() (*groupv1.SlowMemberPolicy, error) {
+	action, err := value[groupv1.SlowMemberAction](s.Action)
+	return &groupv1.SlowMemberPolicy{
+		Action: action, FloorBytesPerSecond: s.FloorBytesPerSecond, LagBytes: s.LagBytes, LagTime: span(s.LagTime),
+	}, err
 }
 
 func span(d time.Duration) *durationpb.Duration {
@@ -366,11 +367,14 @@ func names[S ~string, E protoreflect.Enum](values []E) []S {
 	return convert(values, func(v E) S { return name[S](v) })
 }
 
-// value is the reverse of name.
-func value[E interface {
+// enum is an enum of the API.
+type enum interface {
 	~int32
 	protoreflect.Enum
-}, S ~string](text S) (E, error) {
+}
+
+// value is the reverse of name.
+func value[E enum, S ~string](text S) (E, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -393,13 +397,14 @@ func choices(descriptor protoreflect.EnumDescriptor) []string {
 	return all
 }
 
-func messages(roles []Role) (all []groupv1.Role, err error) {
-	for _, role := range roles {
-		message, err := value[groupv1.Role](role)
+// values is the reverse of names.
+func values[E enum, S ~string](texts []S) (all []E, err error) {
+	for _, text := range texts {
+		one, err := value[E](text)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, message)
+		all = append(all, one)
 	}
 	return all, nil
 }

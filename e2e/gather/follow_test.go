@@ -132,7 +132,7 @@ func TestFollowRestartsAfterRotations(t *testing.T) {
 	}
 }
 
-// A second file that has grown beyond the offset is none to seek in.
+// A second file that has grown beyond the offset is read from its beginning all the same.
 func TestFollowRestartsInTheSecondFile(t *testing.T) {
 	f := follow(t)
 	f.rotate()
@@ -162,7 +162,7 @@ func TestFollowRestartsAfterCopytruncate(t *testing.T) {
 	f.wantSaid("was cut while nobody followed it")
 }
 
-// What was read of an old file, and not committed when the command was killed, is read of it again.
+// What was read of an old file, and not committed when the command was killed, is read again from that file.
 func TestFollowReadsTheOldFileAgain(t *testing.T) {
 	f := follow(t)
 	f.gatherer.kill()
@@ -178,7 +178,7 @@ func TestFollowReadsTheOldFileAgain(t *testing.T) {
 	f.arrive()
 }
 
-// If that file is gone, it is said, and the next ones follow.
+// If that file is gone, the command says so, and goes on with the next ones.
 func TestFollowSaysWhatIsLost(t *testing.T) {
 	f := follow(t)
 	f.gatherer.end() // with all committed that has come
@@ -198,8 +198,8 @@ func TestFollowSaysWhatIsLost(t *testing.T) {
 	f.arrive()
 }
 
-// Without what is remembered, a file that is too short is read from its beginning, and it is said; so is it
-// that nothing can be remembered.
+// Without a book, a file that is too short is read from its beginning, and the command says so. It also says so if
+// nothing can be remembered.
 func TestFollowWithoutMemory(t *testing.T) {
 	f := follow(t)
 	f.p.kill()

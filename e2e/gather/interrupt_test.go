@@ -77,7 +77,7 @@ func TestInterruptedStreamGoesOn(t *testing.T) {
 	f.arrive()
 }
 
-// Where nobody answers, an upload says why it waits, and ends when it is interrupted.
+// If nobody answers, an upload says why it waits, and ends when it is interrupted.
 func TestNobodyAnswers(t *testing.T) {
 	s := start(t)
 	name, _ := s.file("log", 1, 1000)
@@ -85,12 +85,14 @@ func TestNobodyAnswers(t *testing.T) {
 	s.must(err)
 	defer silent.Close()
 	for to, reason := range map[string]string{testprocess.FreeAddress(t): "connection refused", silent.Addr().String(): "deadline exceeded"} {
-		p := s.upload("alice", name, "--follow", "--to", to)
-		s.await("it says why", func() bool {
-			said := p.said.String()
-			return strings.Contains(said, "not connected: ") && strings.Contains(said, reason+"; trying again")
-		})
-		wantInterrupted(t, p, "nothing was uploaded: not connected: ")
+		for _, follow := range []string{"--follow", "--follow=false"} {
+			p := s.upload("alice", name, follow, "--to", to)
+			s.await("it says why", func() bool {
+				said := p.said.String()
+				return strings.Contains(said, "not connected: ") && strings.Contains(said, reason+"; trying again")
+			})
+			wantInterrupted(t, p, "nothing was uploaded: not connected: ")
+		}
 	}
 	p := s.upload("alice", name, "--to", s.manager)
 	if status := p.status(); status != 2 || !strings.Contains(p.said.String(), s.manager+" is no gatherer: ") {
@@ -98,7 +100,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// A gatherer whose data port is not reached, as behind a firewall, is told of as such, by where it says that it is.
+// If a gatherer's data port cannot be reached, as behind a firewall, the upload says so, with the address that the gatherer gives.
 func TestDataPortThatIsNotReached(t *testing.T) {
 	data := testprocess.FreeAddress(t)
 	s := start(t, "--data-addresses="+data)

@@ -104,7 +104,7 @@ func TestClientHangs(t *testing.T) {
 }
 
 // The newer of two clients with one name fences the older, which ends and says why. The stream goes
-// on behind what was committed of the older's.
+// on after what was committed of the older's.
 func TestTwoOfOneName(t *testing.T) {
 	s := start(t)
 	from, older := io.Pipe()
@@ -171,8 +171,8 @@ func (l *line) set(cut bool) {
 	l.conns = nil
 }
 
-// Of two processes of one name the older is cut off when the newer comes, finishes and goes, and the gatherer is killed:
-// when the older is back it is fenced all the same, and adds nothing to what the newer left.
+// The older of two processes of one name is cut off while the newer comes, finishes and goes, and the gatherer is killed. When the
+// older is back it is fenced all the same, and adds nothing to what the newer has left.
 func TestTwoOfOneNameOverAKill(t *testing.T) {
 	s := start(t)
 	from, older := io.Pipe()

@@ -99,9 +99,9 @@ func alive(ctx context.Context, conn *link.Conn) {
 	_ = link.NewFeeding(ctx, 0, nothing{}, link.Options{}).Run(conn)
 }
 
-// C62: a client that is told to have one connection opens a thousand, and has them all live: it
-// has no more than twice as many as it was told at any time, and what are too many are ended.
-// By more uploads it has no more than its policy permits. Others are as before.
+// C62: a client that is told to have one connection opens a thousand, and keeps them all alive: at
+// no time has it more than twice as many as it was told, and those that are too many are ended.
+// More uploads do not give it more than its policy permits. Others are not affected.
 func TestC62TooManyConnections(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{clients: [greedy], maxConnections: 2}]")
@@ -152,7 +152,7 @@ func TestC62TooManyConnections(t *testing.T) {
 	s.await("what is too many is ended", func() bool { return s.status("greedy").GetConnections() <= 1 })
 }
 
-// Whoever shows no ticket, an old one, or another's is denied; and what is no link is closed.
+// Whoever shows no ticket, an old one, or another's is denied; and a connection that is no link is closed.
 func TestBadTicketsAndGarbage(t *testing.T) {
 	s := start(t)
 	l := s.liar()
@@ -205,8 +205,8 @@ func TestBadTicketsAndGarbage(t *testing.T) {
 	}
 }
 
-// C63: a client that sends what was not asked for, while it is paused or beyond its cap, is cut off: a link carries no
-// more than it was to, and nothing else comes to the disk. Others upload meanwhile.
+// C63: a client that sends what it was not asked for, while it is paused or beyond its cap, is cut off: a link carries no
+// more than was asked for, and nothing else gets onto the disk. Others upload meanwhile.
 func TestC63SendsMoreThanItIsAskedFor(t *testing.T) {
 	const size, frame = 64 << 20, 16 << 10
 	s := start(t)

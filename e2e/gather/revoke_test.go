@@ -35,12 +35,12 @@ func (s *site) member(access string, from io.Reader) *process {
 	return s.begin(command)
 }
 
-// forbidden is the exit status of who may not.
+// forbidden is the exit status of a command that is not allowed.
 const forbidden = 5
 
-// A member that is revoked at the managers is put out while it uploads: its stream and its connections end, and it
-// is told why; so is one that was let in before the manager was killed and came back. Another's upload goes on. With a
-// new token it comes back, and its stream goes on where it was.
+// A member that is revoked at the managers is put out while it uploads: its stream and its connections end, and it is told why. So is one
+// that was let in before the manager was killed and came back. Another's upload goes on. With a new token the member comes back, and its
+// stream goes on where it was.
 func TestRevokedClientIsPutOut(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 4MB}")

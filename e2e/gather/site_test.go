@@ -23,7 +23,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// patience is how long something may take that takes a moment when the machine is idle.
+// patience is how long something may take that takes a moment on an idle machine.
 const patience = 60 * time.Second
 
 // site is a manager and a gatherer.
@@ -49,7 +49,7 @@ type process struct {
 
 const commands = "github.com/groupcast/groupcast/services/"
 
-// start starts a manager and a gatherer with more flags. They end with the test.
+// start starts a manager, and a gatherer with further flags. They end with the test.
 func start(t testing.TB, flags ...string) *site {
 	t.Helper()
 	dir := memory(t)
@@ -73,7 +73,7 @@ func (s *site) startManager() {
 	s.await("the manager serves", func() bool { return s.command("status").Run() == nil })
 }
 
-// memory returns a directory in memory: how busy the disk is makes no difference.
+// memory returns a directory in memory, so that it does not matter how busy the disk is.
 func memory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "groupcast-gather-") //nolint:usetesting // the test framework chooses the disk
@@ -139,7 +139,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// end has the program end, and returns its exit status.
+// end interrupts the program, and returns its exit status.
 func (p *process) end() int {
 	_ = p.Process.Signal(os.Interrupt) // it may have ended
 	return p.status()
@@ -204,10 +204,10 @@ func (s *site) await(what string, holds func() bool) {
 	}
 }
 
-// pause lets what runs go on for a while, at whose end something is done to it.
+// pause lets programs run for a while before something is done to them.
 func pause(d time.Duration) { <-time.After(d) }
 
-// status returns how a client is.
+// status returns how a client stands.
 func (s *site) status(name string) *gatherv1.Client {
 	s.Helper()
 	for _, one := range s.clients() {
@@ -218,7 +218,7 @@ func (s *site) status(name string) *gatherv1.Client {
 	return nil
 }
 
-// clients returns how all clients are.
+// clients returns how all clients stand.
 func (s *site) clients() []*gatherv1.Client {
 	s.Helper()
 	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
@@ -275,7 +275,7 @@ func (s *site) stored(client, path string) (content []byte) {
 	return content
 }
 
-// random returns bytes that are the same for a seed.
+// random returns bytes that are always the same for a seed.
 func random(seed uint64, size int) []byte {
 	content := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{byte(seed)})

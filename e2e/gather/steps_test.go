@@ -16,7 +16,7 @@ import (
 // mbit is a million bits per second, in the bytes of a policy.
 const mbit = 125_000
 
-// terminal is a client on a way of its own to the link that all share.
+// terminal is a client on a path of its own to the link that all share.
 func terminal(name string, delay time.Duration, share gather.Share) gathering.Terminal {
 	return gathering.Terminal{Name: name, Delay: delay, Share: share}
 }
@@ -35,11 +35,11 @@ func observe(t *testing.T, c gathering.Case, script gathering.Script) *gathering
 	return seen
 }
 
-// meanOver is over how long rates are taken that are said to be there: windows act in round
-// trips, and half a second has few of the longest.
+// meanOver is over how long rates are averaged: windows act in round trips, of which half a second has few if
+// they are long.
 const meanOver = 2.
 
-// after is how many seconds it takes from a time on until something has a rate, in Mbit/s, over
+// after returns how many seconds it takes from a time on until something has a rate, in Mbit/s, over
 // the next two seconds.
 func after(from, until, least float64, rate func(from, until float64) float64) float64 {
 	for at := from; at+meanOver <= until; at += .25 {
@@ -50,7 +50,7 @@ func after(from, until, least float64, rate func(from, until float64) float64) f
 	return math.Inf(1)
 }
 
-// all is what clients get together.
+// all returns what clients get together.
 func all(s *gathering.Seen, clients ...string) func(from, until float64) float64 {
 	return func(from, until float64) (sum float64) {
 		for _, name := range clients {
@@ -141,9 +141,9 @@ func TestSharesAfterSteps(t *testing.T) {
 	}
 }
 
-// C65: the link carries 100, then 10, then 100 Mbit/s. While it carries 10 all have their minimum, and those of
-// higher priority more; targets are met again when they fit. Nobody is told more than six times a minute to
-// have another number of connections, and rates do not swing.
+// C65: the link carries 100, then 10, then 100 Mbit/s. While it carries 10, all have their minimum, and those of
+// higher priority more; targets are met again when they fit. Nobody is told to change the number of its connections
+// more than six times a minute, and rates do not swing.
 func TestC65LinkChangesItsRate(t *testing.T) {
 	const down, up, end = 12, 32, 47
 	c := gathering.Case{Seed: 65, Access: link.Shape{Rate: 100 * link.Mbit, Queue: link.Size(512 * link.KiB)}}
@@ -195,8 +195,8 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 	}
 }
 
-// Who has no target and no cap is about as fast as without a controller. Where processors are short, what came is
-// read late, which costs short windows more than long ones: so the best three seconds of both are compared.
+// A client without target and cap is about as fast as without a controller. If processors are short, what came is
+// read late, which costs short windows more than long ones. So the best three seconds of both are compared.
 func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
 	labtest.Require(t)
 	const end = 10
@@ -224,7 +224,7 @@ func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
 	}
 }
 
-// best is the highest mean rate of a client over so many seconds, in Mbit/s.
+// best returns the highest mean rate of a client over so many seconds, in Mbit/s.
 func best(s *gathering.Seen, client string, span, until float64) (best float64) {
 	for from := 0.; from+span <= until; from += .5 {
 		best = max(best, s.Rate(client, from, from+span))
@@ -306,8 +306,8 @@ func tell(t *testing.T, s *gathering.Seen, until int) {
 	}
 }
 
-// Connections that begin or end within a round have what came in that round, and not what they bring while they are
-// there: all that is said to come is never more than the link carries.
+// A connection that begins or ends within a round counts with what came in that round, and not with its rate while it was
+// there: what is said to come in all is never more than the link carries.
 func TestNoMoreIsReceivedThanTheLinkCarries(t *testing.T) {
 	t.Parallel()
 	const rate, end = 4, 15

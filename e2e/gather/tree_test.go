@@ -14,8 +14,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// All that cannot be uploaded of a tree is named before anything is sent; what a pull has not received
-// whole is none of it.
+// Everything in a tree that cannot be uploaded is named before anything is sent. Parts of objects that a pull has left
+// do not count.
 func TestTreeIsSurveyedFirst(t *testing.T) {
 	s := start(t)
 	_, content := s.file("tree/a", 1, 1000)
@@ -52,7 +52,7 @@ func TestTreeIsSurveyedFirst(t *testing.T) {
 	}
 }
 
-// A file that changes keeps none after it from being uploaded; that some are missing is told.
+// If a file changes, those after it are uploaded all the same, and the command says that some are missing.
 func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 2MB}")
@@ -79,7 +79,7 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	}
 }
 
-// A file that is gone before its turn comes is missing, and that is told.
+// If a file is gone before its turn comes, the command says that it is missing.
 func TestTreeTellsOfAFileThatIsGone(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 3MB}")
@@ -94,7 +94,7 @@ func TestTreeTellsOfAFileThatIsGone(t *testing.T) {
 	}
 }
 
-// Small files go several at a time, also where a client may have one connection alone; the progress is
+// Small files go several at a time, even if the client may have only one connection; the progress is
 // that of all together.
 func TestFilesOfATreeGoTogether(t *testing.T) {
 	s := start(t)
@@ -145,7 +145,7 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 	wantAll("bob")
 }
 
-// Where a client has as many bytes as it may, a tree ends with the file that was refused; the rest is not tried.
+// If a client has as many bytes as it may, a tree ends with the file that was refused; the rest is not tried.
 func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
 	s := start(t)
 	for i := range 60 {
@@ -165,7 +165,7 @@ func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
-// Where nothing can be written to the gatherer's store, a tree ends with one of its files, and it is told whose disk that is for.
+// If nothing can be written to the gatherer's store, a tree ends with one of its files, and the error says whose disk is the reason.
 func TestTreeEndsWhereNothingCanBeWritten(t *testing.T) {
 	s := start(t)
 	for i := range 40 {
@@ -183,7 +183,7 @@ func TestTreeEndsWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// The directory that is named by dots has a name all the same.
+// A directory that is named by dots is uploaded under its real name.
 func TestTreeOfTheParent(t *testing.T) {
 	s := start(t)
 	_, content := s.file("tree/inner/a", 1, 1000)
@@ -193,7 +193,7 @@ func TestTreeOfTheParent(t *testing.T) {
 	s.wantFile("alice", "tree/inner/a", content)
 }
 
-// Small files come as a few uploads, and are what they would be if each came by itself; those that are there are not sent
+// Small files come in a few uploads, and are what they would be if each came by itself. Those that are there are not sent
 // again, and a gatherer that is killed meanwhile loses none.
 func TestSmallFilesComeTogether(t *testing.T) {
 	const files = 1500
@@ -254,7 +254,7 @@ func TestSmallFilesComeTogether(t *testing.T) {
 	s.wantAll("bob", contents, nil)
 }
 
-// wantAll compares files, and what was said of each, if it was listened to.
+// wantAll compares files and, if it was recorded, what was said of each.
 func (s *site) wantAll(client string, contents map[string][]byte, uploaded []gather.Uploaded) {
 	s.Helper()
 	for path, content := range contents {

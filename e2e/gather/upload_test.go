@@ -62,7 +62,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// A file that is followed is uploaded as it grows, and beyond the rotation that gives its name to another.
+// A file that is followed is uploaded as it grows, also beyond a rotation, which gives its name to another.
 func TestFollowOverRotation(t *testing.T) {
 	s := start(t)
 	name, content := s.file("log", 1, 100_000)
@@ -131,7 +131,7 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 	}
 }
 
-// A file that is removed, or that another takes the place of, is uploaded as it was when it was opened.
+// A file that is removed, or replaced by another, is uploaded as it was when it was opened.
 func TestReplacedFileIsUploadedAsItWas(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 8MB}")
@@ -156,7 +156,7 @@ func TestReplacedFileIsUploadedAsItWas(t *testing.T) {
 	}
 }
 
-// A stream that is much larger than the disk that keeps it waits for the gatherer, and comes whole.
+// A stream that is much larger than the client's disk, which keeps it, waits for the gatherer, and arrives whole.
 func TestStreamsWaitForRoom(t *testing.T) {
 	s := start(t)
 	_, content := s.file("content", 9, 4<<20)

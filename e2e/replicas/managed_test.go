@@ -33,7 +33,7 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 				t.Errorf("no line as %q:\n%s", want, said)
 			}
 		}
-		if !strings.Contains(said, "is complete: 4 of 4 replicas") || !strings.Contains(said, "2 on LAN rack1 (239.195.") {
+		if !strings.Contains(said, "is complete: 4 of 4 replicas") || !strings.Contains(said, "2 replicas on LAN rack1 (239.195.") {
 			t.Errorf("it said:\n%s", said)
 		}
 	}

@@ -74,7 +74,8 @@ func (a *attached) Recv() (*gatherv1.AttachResponse, error) {
 	}
 }
 
-// A client that is closed takes leave of its gatherer, and is not cut off; where that does not answer, it waits for a moment.
+// A client that is closed tells its gatherer that it leaves, and does not just cut the connection. If the gatherer does not answer, it
+// waits for a moment.
 func TestClientTakesLeave(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,7 +118,7 @@ func (l *leaving) CloseSend() error {
 	return nil
 }
 
-// A gatherer that has too many clients has room later; of a minimum that does not fit, trying again changes nothing.
+// A gatherer that has too many clients has room later, so the client tries again. If its minimum does not fit, that would not help.
 func TestCrowdedGathererIsAskedAgain(t *testing.T) {
 	for reason, want := range map[string]string{"TOO_MANY": "s", "MINIMUM_DOES_NOT_FIT": ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,14 +128,22 @@ func TestCrowdedGathererIsAskedAgain(t *testing.T) {
 			c.life, c.end = context.WithCancel(t.Context())
 			defer c.attached.Wait()
 			defer c.end()
-			if session, err := c.awaitSession(t.Context(), ""); session != want || (sdk.CodeOf(err) == sdk.NoRoom) != (want == "") {
+			c.attach()
+			synctest.Wait() // it has been refused once
+			refused, _ := c.progress()
+			session, err := c.awaitSession(t.Context(), "")
+			if session != want || (sdk.CodeOf(err) == sdk.NoRoom) != (want == "") {
 				t.Errorf("%s: session %q (%v), want %q", reason, session, err, want)
+			}
+			synctest.Wait()
+			if p, _ := c.progress(); refused.DetachedReason != reason || want != "" && p.DetachedReason != "" {
+				t.Errorf("%s: it is shown as refused for %q, and attached for %q", reason, refused.DetachedReason, p.DetachedReason)
 			}
 		})
 	}
 }
 
-// elsewhere is a gatherer that cannot be reached where it is dialled.
+// elsewhere is a gatherer that cannot be reached at the address that is dialled.
 type elsewhere struct {
 	gatherv1.GatherServiceClient
 	moved bool
@@ -147,8 +156,8 @@ func (e *elsewhere) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.Bidi
 	return attach(ctx), nil
 }
 
-// The managers are asked where a gatherer is that is not reached where it was, until they know, and not all the time: others ask
-// them, too.
+// If a gatherer is not reached where it was, the managers are asked where it is until they know, but not all the time: others ask them,
+// too.
 func TestGathererThatWasMovedIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gatherer, asked, begun := new(elsewhere), 0, time.Now()
@@ -174,7 +183,7 @@ func TestGathererThatWasMovedIsFound(t *testing.T) {
 	})
 }
 
-// restarted is a gatherer that is started anew when it is asked first what is there, is busy when it is next, and answers then.
+// restarted is a gatherer that is started anew when it is first asked what is there, is busy the second time, and answers the third.
 type restarted struct {
 	gatherv1.GatherServiceClient
 	now      *attached
@@ -203,8 +212,8 @@ func (r *restarted) FindFiles(_ context.Context, request *gatherv1.FindFilesRequ
 	return &gatherv1.FindFilesResponse{}, nil
 }
 
-// What is there is asked again of a gatherer that was started anew meanwhile, or that was busy: the end of a tree, its empty
-// directories, needs the answer.
+// A gatherer that was started anew meanwhile, or was busy, is asked again what is there: the end of a tree, its empty directories, needs
+// the answer.
 func TestWhatIsThereIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gatherer := new(restarted)

@@ -20,8 +20,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Small files of a tree are uploaded together: each by itself takes six round trips, and
-// the work of a connection. A bundle has so many of so many bytes, and as many in all, at most.
+// Small files of a tree are uploaded together: each by itself would take six round trips, and the work of a connection. A bundle has
+// at most so many files, of at most so many bytes each, and so many in all.
 const (
 	bundledFile  = 256 << 10
 	bundledFiles = 1000
@@ -29,7 +29,7 @@ const (
 	bundledNames = 256 << 10 // bytes of their paths
 )
 
-// partsOf returns what is uploaded at a time.
+// partsOf returns what is uploaded in one piece each.
 func partsOf(files []found) (parts []part) {
 	var small part
 	var bytes uint64
@@ -54,8 +54,8 @@ func partsOf(files []found) (parts []part) {
 	return parts
 }
 
-// uploadBundle uploads files together, but for those that are there already, and returns those that are left to be
-// uploaded one by one: all of them where they cannot be bundled, or where one of them would tell why it cannot be uploaded.
+// uploadBundle uploads files together, except for those that are there already, and returns those that are left to be uploaded one by
+// one: all of them if they cannot be bundled, or so that the one that cannot be uploaded tells why.
 func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	missing, err := t.find(ctx, all)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	}
 	defer source.Close()
 	spec := &gatherv1.UploadSpec{Path: path.Join(t.options.Path, nameOf(missing)), Bundle: true}
-	overhead := source.Info().Length // what is not the files' own
+	overhead := source.Info().Length // the bundle's own bytes, beside the files'
 	for _, file := range missing {
 		overhead -= min(overhead, file.length)
 	}
@@ -97,11 +97,11 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	return nil
 }
 
-// makeEmpty has the gatherer make the directories that are empty: as bundles of these alone, so that what is wrong with one is
-// told. Each is sent again when the tree is: nobody tells which are there. One that knows no bundles, or makes files alone of
-// them, makes none.
+// makeEmpty has the gatherer make the empty directories, in bundles of their own, so that it tells what is wrong with one. They are
+// sent again each time that the tree is, as nobody tells which are there. A gatherer that knows no bundles, or only bundles of files,
+// makes none.
 func (t *tree) makeEmpty(ctx context.Context) error {
-	if len(t.empty) == 0 || t.unwritable { // that is told
+	if len(t.empty) == 0 || t.unwritable { // that was told
 		return nil
 	}
 	if _, err := t.find(ctx, nil); err != nil {
@@ -133,7 +133,7 @@ func (t *tree) makeDirectories(ctx context.Context, all part) error {
 	defer source.Close()
 	spec := &gatherv1.UploadSpec{Path: path.Join(t.options.Path, nameOf(all)), Bundle: true}
 	_, err = t.client.send(ctx, source, spec, func(p Progress) {
-		p.Sent = 0 // no file's
+		p.Sent = 0 // a directory has no bytes
 		t.progress(p)
 	})
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (t *tree) makeDirectories(ctx context.Context, all part) error {
 	return err
 }
 
-// nameOf names a bundle: the same files have the same, so that an upload that was interrupted goes on.
+// nameOf returns a bundle's name. The same files give the same name, so that an interrupted upload goes on.
 func nameOf(files part) string {
 	var hash digest.Hash
 	for _, file := range files {
@@ -179,11 +179,11 @@ func (t *tree) find(ctx context.Context, files part) (missing part, err error) {
 	return missing, nil
 }
 
-// findTries is how often it is asked what is there while the gatherer is in another's way, as it reads for others: then files are
-// better uploaded without.
+// findTries is how often to ask what is there while the gatherer is too busy to say, as it reads for others. After that the files are
+// uploaded without asking.
 const findTries = 3
 
-// ask asks what is there, of whichever session there is: one may end at any time.
+// ask asks what is there, in whichever session there is: a session may end at any time.
 func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*gatherv1.FindFilesResponse, error) {
 	for wait, tries, ended := firstPause, 1, ""; ; {
 		session, err := t.awaitSession(ctx, ended)
@@ -195,7 +195,7 @@ func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*ga
 		switch status.Code(err) {
 		case codes.OK:
 			return answer, nil
-		case codes.Unimplemented, codes.PermissionDenied: // one that is older refuses what it does not know
+		case codes.Unimplemented, codes.PermissionDenied: // an older gatherer refuses what it does not know
 			t.apart.Store(true)
 			return nil, sdk.Reported(err)
 		}
@@ -211,7 +211,7 @@ func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*ga
 	}
 }
 
-// isSame reports whether a file has a root. What cannot be read has none: it is told when it is to be uploaded.
+// isSame reports whether a file has a root. A file that cannot be read does not: its upload tells why.
 func (t *tree) isSame(ctx context.Context, file found, root []byte) bool {
 	source, err := object.Open(ctx, filepath.Join(t.dir, file.path))
 	if err != nil {

@@ -1,8 +1,7 @@
 // Package gather uploads files and streams to a gathering server, and sets what its clients get.
 //
-// A Client holds a control stream to the gatherer for as long as it uploads: it is told how
-// many data connections to have and when to send nothing, and comes back by itself, where
-// it left off, whatever breaks.
+// A Client holds a control stream to the gatherer while it uploads. On it the gatherer says how many data connections to have, and when
+// to send nothing. Whatever breaks, the client comes back by itself, and goes on where it left off.
 package gather
 
 import (
@@ -28,49 +27,48 @@ import (
 
 // Options say how a client attaches.
 type Options struct {
-	// As is the client's name; empty is the name in its certificate. An operator can attach
-	// as anybody, a member as itself alone.
+	// As is the client's name; empty is the name in its certificate. An operator can attach as anybody, a member only as itself.
 	As string
-	// Labels are what the gatherer's policy may ask for.
+	// Labels are matched by the gatherer's policy.
 	Labels map[string]string
-	// Log has what the client heals by itself; nil keeps silent.
+	// Log gets what the client recovers from by itself; nil logs nothing.
 	Log *slog.Logger
 	// Dialer opens all connections; nil dials.
 	Dialer sdk.Dialer
 }
 
-// Client is a client of one gatherer. It can be used by many goroutines: 64 uploads run at once, and others wait for
-// their turn.
+// Client is a client of one gatherer. Many goroutines can use it: 64 uploads run at once, and others wait for their turn.
 type Client struct {
 	uplink   *uplink.Uplink
 	gatherer string
 	conn     *grpc.ClientConn
-	find     finding // nil where an address was named
+	find     finding // nil if an address was named
 	rpc      gatherv1.GatherServiceClient
 	options  Options
 	dialer   sdk.Dialer
 
 	incarnation string
-	returns     atomic.Bool // it was attached before
+	returns     atomic.Bool // it has been attached before
 
 	attaching sync.Once
 	life      context.Context
 	end       context.CancelFunc
 	attached  sync.WaitGroup
 
-	turns chan struct{} // has one for each upload that runs
+	turns chan struct{} // holds one for each upload that runs
 
 	mu       sync.Mutex
 	told     *gatherv1.AttachResponse // nil while there is no session
 	detached string                   // why there is none now, once that is known
+	reason   string                   // that the gatherer gave for it; empty if it gave none
 	err      error                    // why there will be none
 	waiting  map[*upload]uint64
-	running  map[string]bool // paths of what is uploaded now
+	running  map[string]bool // paths of uploads that run
 	changed  chan struct{}   // closed when any of these changes
 }
 
-// Open returns a client of the gatherer at an address, as host:port, or of a name, with the
-// identity of a configuration file. The client outlives ctx, which bounds finding the gatherer alone.
+// Open returns a client of the gatherer at an address, as host:port, or with a name, with the identity of a configuration file. ctx
+// only bounds how long it takes to find the gatherer: the client outlives it.
 func Open(ctx context.Context, file, gatherer string, options Options) (*Client, error) {
 	config, err := uplink.ReadConfig(file)
 	if err != nil {
@@ -79,8 +77,8 @@ func Open(ctx context.Context, file, gatherer string, options Options) (*Client,
 	return Dial(ctx, config, gatherer, options)
 }
 
-// Dial returns a client of the gatherer at an address, as host:port, or of a name: then the managers
-// are asked where it is until ctx is done, and it has to prove its name.
+// Dial returns a client of the gatherer at an address, as host:port, or with a name. For a name, it asks the managers where that is,
+// until ctx is done, and the gatherer has to prove its name.
 func Dial(ctx context.Context, config sdk.Config, gatherer string, options Options) (*Client, error) {
 	if err := checkGatherer(gatherer); err != nil {
 		return nil, err
@@ -111,7 +109,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	return c, nil
 }
 
-// Name returns the name that the client attaches by.
+// Name returns the name under which the client attaches.
 func (c *Client) Name() (string, error) {
 	if c.options.As != "" {
 		return c.options.As, nil
@@ -120,8 +118,7 @@ func (c *Client) Name() (string, error) {
 	return id.Name, err
 }
 
-// Close ends the session, and uploads that run with an error whose reason is CLOSED. What was not finished is gone on
-// with another time.
+// Close ends the session. Uploads that run end with an error whose reason is CLOSED, and can go on another time.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.end()
@@ -138,7 +135,7 @@ func (c *Client) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// attach keeps a session from the first upload on.
+// attach begins to keep a session, at the first upload.
 func (c *Client) attach() {
 	c.attaching.Do(func() {
 		c.mu.Lock()
@@ -155,16 +152,16 @@ const (
 	longPause  = 3 * time.Second
 )
 
-// keepAttached attaches, again and again, until the client is closed or may not.
+// keepAttached attaches, again and again, until the client is closed or is refused for good.
 func (c *Client) keepAttached() {
 	wait, known, begun := firstPause, false, time.Now()
-	var missed time.Time // since when it is not reached; zero while it is
+	var missed time.Time // since when the gatherer is not reached; zero while it is
 	for c.life.Err() == nil {
 		err := c.hold(func() { wait, known, missed = firstPause, true, time.Time{} })
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
-		c.update(func() { c.told, c.detached = nil, reasonFor(err) })
+		c.update(func() { c.told, c.detached, c.reason = nil, reasonFor(err), uplink.Reason(err) })
 		if final(err) {
 			c.update(func() { c.err = sdk.Reported(err) })
 			return
@@ -178,13 +175,13 @@ func (c *Client) keepAttached() {
 	}
 }
 
-// ErrFenced says that the same client has attached elsewhere. Processes that upload at a time have names of their own
+// ErrFenced says that the same client has attached elsewhere. Processes that upload at the same time need names of their own
 // (Options.As, or their certificates).
 var ErrFenced = errors.New("another process has attached as this client: only one can at a time")
 
 var errClosed = &sdk.Error{Code: sdk.Conflict, Reason: "CLOSED", Message: "the client was closed"}
 
-// errRevoked says that the gatherer was told of a revocation.
+// errRevoked says that the identity was revoked while it was attached.
 var errRevoked = &sdk.Error{Code: sdk.Forbidden, Reason: "REVOKED", Message: "the identity was revoked: enroll with a new join token"}
 
 // final reports whether attaching again cannot help.
@@ -199,23 +196,24 @@ func final(err error) bool {
 	return errors.Is(err, ErrFenced)
 }
 
-// tooMany reports whether the gatherer has as many clients, or uploads, as it takes: those that are gone make way after a while.
+// tooMany reports whether the gatherer has as many clients, or uploads, as it takes. That passes: those that are gone make way after a
+// while.
 func tooMany(err error) bool {
 	var known *sdk.Error
 	return errors.As(err, &known) && known.Reason == "TOO_MANY"
 }
 
-// hold holds one session until it ends. A client that is closed takes leave of the gatherer then: one that is cut off has its place
-// kept, which others wait for.
+// hold holds one session until it ends. A client that is closed tells the gatherer that it leaves: its place would be kept for a while
+// if it were just cut off, and others wait for it.
 func (c *Client) hold(heard func()) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.life))
 	defer cancel()
-	parts := context.AfterFunc(c.life, cancel) // nothing has begun
-	defer parts()
+	stopCancel := context.AfterFunc(c.life, cancel) // while there is no session to leave
+	defer stopCancel()
 	stream, err := c.rpc.Attach(ctx)
 	if err == nil {
 		err = stream.Send(&gatherv1.AttachRequest{
-			Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.wait(), Incarnation: c.incarnation, Returns: c.returns.Load(),
+			Client: c.options.As, Labels: c.options.Labels, WaitingBytes: c.waitingBytes(), Incarnation: c.incarnation, Returns: c.returns.Load(),
 		})
 	}
 	if err != nil {
@@ -238,16 +236,16 @@ func (c *Client) hold(heard func()) error {
 		case told.GetEnded() != "":
 			return fmt.Errorf("attach: the gatherer ends the session: %s", told.GetEnded())
 		}
-		if !beat && parts() {
+		if !beat && stopCancel() {
 			beating.Go(func() {
 				c.beat(beats, stream, told.GetInterval().AsDuration())
-				pause.For(ctx, leaveTime) // the gatherer ends it
+				pause.For(ctx, leaveTime) // the gatherer ends the stream
 				cancel()
 			})
 		}
 		heard()
 		c.returns.Store(true)
-		c.update(func() { c.told, c.detached = told, "" })
+		c.update(func() { c.told, c.detached, c.reason = told, "", "" })
 	}
 }
 
@@ -256,8 +254,8 @@ func reasonFor(err error) string {
 	return sdk.Reported(err).Error()
 }
 
-// noGatherer returns an error that ends trying, if it says that somebody else is at the address, or for long that there is no such
-// address here, as outside of a cluster. One that was there may come back.
+// noGatherer makes err one that ends trying, if it says that somebody else answers at the address, or has said for long that this
+// machine knows no such address, as outside of a cluster. It is not asked once a gatherer has been there: that may come back.
 func (c *Client) noGatherer(err error, tried time.Duration) error {
 	reason := reasonFor(err)
 	if _, peer, is := strings.Cut(reason, "authentication handshake failed: peer is "); is && !isName(c.gatherer) {
@@ -271,24 +269,24 @@ func (c *Client) noGatherer(err error, tried time.Duration) error {
 	return err
 }
 
-// noHostPatience is how long a name may lead nowhere before a client gives up: a service of names may just be starting.
+// noHostPatience is how long a host name may be unknown before a client gives up: DNS may just be starting.
 const noHostPatience = 20 * time.Second
 
 // leaveTime is how long a gatherer may take to let a client go.
 const leaveTime = time.Second
 
-// beat says that the client lives, until ctx is done, and then that it leaves.
+// beat sends heartbeats until ctx is done, and then says that the client leaves.
 func (c *Client) beat(ctx context.Context, stream grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], interval time.Duration) {
 	for pause.For(ctx, max(interval, firstPause)) {
-		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.wait()}) != nil {
+		if stream.Send(&gatherv1.AttachRequest{WaitingBytes: c.waitingBytes()}) != nil {
 			return // receiving says why
 		}
 	}
 	_ = stream.CloseSend() // it may have ended
 }
 
-// wait returns how many bytes wait to be sent.
-func (c *Client) wait() (bytes uint64) {
+// waitingBytes returns how many bytes wait to be sent.
+func (c *Client) waitingBytes() (bytes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.waiting {
@@ -303,6 +301,7 @@ type standing struct {
 	connections int
 	paused      string
 	detached    string
+	reason      string
 	changed     <-chan struct{}
 }
 
@@ -313,10 +312,10 @@ func (c *Client) standing() (standing, error) {
 	if err == nil && c.life.Err() != nil {
 		err = errClosed
 	}
-	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.changed}, err
+	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.reason, c.changed}, err
 }
 
-// awaitSession returns the session when there is one, other than one that is known to have ended.
+// awaitSession waits for a session other than one that has ended, and returns it.
 func (c *Client) awaitSession(ctx context.Context, ended string) (string, error) {
 	c.attach()
 	for {

@@ -29,8 +29,8 @@ type FileOptions struct {
 	Progress func(Progress)
 }
 
-// Upload uploads a file, and returns when it is on the gatherer's disk under its path,
-// whole and compared. What was interrupted goes on where it was.
+// Upload uploads a file, and returns when it is on the gatherer's disk under its path, whole and verified. An interrupted upload goes on
+// where it was.
 func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (Uploaded, error) {
 	source, err := object.Open(ctx, file)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Client) Upload(ctx context.Context, file string, options FileOptions) (
 	return Uploaded{Path: done, Bytes: info.Length}, nil
 }
 
-// checkPath says why nothing can be uploaded under a path: the gatherer would refuse it.
+// checkPath returns why the gatherer would refuse a path.
 func checkPath(path string, stream bool) error {
 	if err := gathered.CheckPath(path, stream); err != nil {
 		return &sdk.Error{Code: sdk.InvalidArgument, Reason: "PATH_REFUSED", Message: err.Error()}
@@ -66,16 +66,16 @@ func checkPath(path string, stream bool) error {
 	return nil
 }
 
-// at returns where what has a path is on the gatherer.
+// at returns where a path is on the gatherer.
 func (c *Client) at(below string) string {
 	name, err := c.Name()
 	if err != nil {
-		return below // who has no identity has uploaded nothing
+		return below // without an identity nothing was uploaded
 	}
 	return path.Join(name, below)
 }
 
-// send uploads what a source has, and returns where it is then.
+// send uploads what a source has, and returns where it is on the gatherer.
 func (c *Client) send(ctx context.Context, source *object.Source, spec *gatherv1.UploadSpec, progress func(Progress)) (path string, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -104,12 +104,12 @@ func (c *Client) send(ctx context.Context, source *object.Source, spec *gatherv1
 	return path, err
 }
 
-// sourceError says that what is uploaded cannot be read: sending it again does not help.
+// sourceError says that the source cannot be read: sending it again does not help.
 type sourceError struct{ error }
 
 func (e *sourceError) Unwrap() error { return e.error }
 
-// told returns an error with the file that it is about, and with what became of that if it is the reason.
+// told adds to an error which file it is about, and if the file is the reason, what became of it.
 func told(file string, err error) error {
 	var unreadable *sourceError
 	var known *sdk.Error
@@ -124,7 +124,7 @@ func told(file string, err error) error {
 	return err
 }
 
-// fileSupply tells what goes wrong with a file from what does with the network.
+// fileSupply tells failures of the file from those of the network.
 type fileSupply struct{ *supply.Object }
 
 // Next implements link.Supply.
@@ -137,7 +137,7 @@ func (s fileSupply) Next(offset, most uint64) (link.Portion, error) {
 	return portion, err
 }
 
-// hashing is a source that is hashed while it is sent, and then looked at until it was.
+// hashing is a source that is hashed while it is sent, and is watched for changes until all was sent.
 type hashing struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it is hashed
@@ -146,8 +146,7 @@ type hashing struct {
 	err    error
 }
 
-// hash hashes a source. If that is impossible, or the source changes, fail is told: the gatherer would
-// wait for its end for ever.
+// hash hashes a source. If it cannot, or if the source changes, it calls fail: the gatherer would wait for the end for ever.
 func hash(ctx context.Context, source *object.Source, from *supply.Object, fail func(error)) *hashing {
 	ctx, cancel := context.WithCancel(ctx)
 	h := &hashing{cancel: cancel, done: make(chan struct{})}
@@ -168,11 +167,10 @@ func hash(ctx context.Context, source *object.Source, from *supply.Object, fail 
 	return h
 }
 
-// changedCheck is how often it is looked whether a file has changed that is uploaded: what is sent of it
-// from then on is of no use.
+// changedCheck is how often to look whether a file has changed while it is uploaded: what is sent after that is of no use.
 const changedCheck = time.Second
 
-// watch returns when a source has changed, or ctx is done, which is nil.
+// watch returns an error once a source has changed, and nil when ctx is done.
 func watch(ctx context.Context, source *object.Source) error {
 	for pause.For(ctx, changedCheck) {
 		if err := source.Changed(); err != nil {
@@ -182,7 +180,7 @@ func watch(ctx context.Context, source *object.Source) error {
 	return nil
 }
 
-// wait returns what all is.
+// wait returns the root and length of all, once these are known.
 func (h *hashing) wait(ctx context.Context) (link.End, error) {
 	select {
 	case <-h.done:

@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// isName tells a gatherer's name from an address.
+// isName reports whether a gatherer is named by its name, and not by an address.
 func isName(gatherer string) bool { return !strings.Contains(gatherer, ":") }
 
 func checkGatherer(gatherer string) error {
@@ -29,10 +29,10 @@ func checkGatherer(gatherer string) error {
 	return nil
 }
 
-// finding asks the managers where a gatherer is, and has it dialled there.
+// finding asks the managers where a gatherer is, and has later calls dial it there.
 type finding func(ctx context.Context) error
 
-// connect returns a connection to a gatherer and, where it was found by its name, what finds it again: it may be moved.
+// connect returns a connection to a gatherer and, if it was found by its name, a function that finds it again: it may move.
 func connect(ctx context.Context, up *uplink.Uplink, gatherer string, opts ...grpc.DialOption) (*grpc.ClientConn, finding, error) {
 	if !isName(gatherer) {
 		conn, err := up.Gatherer(gatherer, opts...)
@@ -55,7 +55,7 @@ func connect(ctx context.Context, up *uplink.Uplink, gatherer string, opts ...gr
 	}, nil
 }
 
-// addressesOf asks the managers where a gatherer is. One that is not heard of may be back by the time that it is dialled.
+// addressesOf asks the managers where a gatherer is. One that they do not hear of may be back by the time that it is dialled.
 func addressesOf(ctx context.Context, up *uplink.Uplink, gatherer string) ([]string, error) {
 	answer, err := gatherv1.NewGathererServiceClient(up).GetGatherer(ctx, &gatherv1.GetGathererRequest{Name: gatherer})
 	if err != nil {
@@ -65,15 +65,15 @@ func addressesOf(ctx context.Context, up *uplink.Uplink, gatherer string) ([]str
 }
 
 const (
-	// movedPatience is for how long a gatherer that was found by its name is not reached before the managers are asked again
+	// movedPatience is how long a gatherer that was found by its name must not have been reached before the managers are asked again
 	// where it is.
 	movedPatience = 10 * time.Second
-	// findTime is how long they may take to say so: it is tried where it was meanwhile otherwise.
+	// findTime is how long they may take to answer. After that the client tries again where the gatherer was.
 	findTime = 5 * time.Second
 )
 
-// findAgain asks the managers where the gatherer is when it was not reached for long, and again after as long. It returns since
-// when it was not reached, or they were asked.
+// findAgain asks the managers where the gatherer is if it was not reached for long, and again after as long. It returns since when it
+// was not reached, or when the managers were asked.
 func (c *Client) findAgain(since time.Time, why error) time.Time {
 	switch {
 	case c.find == nil || sdk.CodeOf(sdk.Reported(why)) != sdk.Unavailable:

@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// Who waits for managers that say nothing can give up.
+// A program that waits for managers that say nothing can give up.
 func TestSearchEndsWithItsContext(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are made, and nobody answers
 	if err != nil {
@@ -37,7 +37,7 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Where nobody listens, an upload says so at once, and when its time is over.
+// If nobody listens, an upload says so at once, and again when its time is over.
 func TestNobodyListens(t *testing.T) {
 	client, err := gather.Open(t.Context(), managertest.Start(t).Access, "127.0.0.1:1", gather.Options{})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Policy says who gets what: see its fields. It is what the YAML of the command is.
+// Policy says who gets what: see its fields. The command reads and writes it as YAML.
 type Policy = policy.Policy
 
 // Rule gives a share to the clients that it fits.
@@ -39,7 +39,7 @@ func (c *Client) Policy(ctx context.Context) (Policy, uint64, error) {
 	return policy.Of(answer.GetPolicy()), answer.GetRevision(), sdk.Reported(err)
 }
 
-// SetPolicy replaces the policy, if the revision is the one that was read; zero replaces any.
+// SetPolicy replaces the policy if its revision is still the one that was read; zero replaces any.
 func (c *Client) SetPolicy(ctx context.Context, next Policy, revision uint64) (uint64, error) {
 	answer, err := c.rpc.SetPolicy(ctx, &gatherv1.SetPolicyRequest{Policy: next.Message(), Revision: revision})
 	return answer.GetRevision(), sdk.Reported(err)
@@ -64,7 +64,7 @@ type ClientStatus struct {
 	wire
 }
 
-// Snapshot is how all clients are after a round of the controller. As JSON it is the API's own form.
+// Snapshot is how all clients stand after a round of the controller. As JSON it is the API's own form.
 type Snapshot struct {
 	Controller string
 	Time       time.Time
@@ -76,19 +76,19 @@ type Snapshot struct {
 	wire
 }
 
-// wire is the message that a value came in: as JSON, it is that.
+// wire is the message that a value came in, which is its JSON form.
 type wire struct{ message proto.Message }
 
 // MarshalJSON returns the API's own JSON form.
 func (w wire) MarshalJSON() ([]byte, error) { return apijson.Marshal(w.message) }
 
-// Clients returns how all clients are.
+// Clients returns how all clients stand.
 func (c *Client) Clients(ctx context.Context) (Snapshot, error) {
 	answer, err := c.rpc.ListClients(ctx, &gatherv1.ListClientsRequest{})
 	return snapshot(answer), sdk.Reported(err)
 }
 
-// Watch yields how all clients are, after every round of the controller.
+// Watch yields how all clients stand, after every round of the controller.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
 		stream, err := c.rpc.WatchClients(ctx, &gatherv1.WatchClientsRequest{})

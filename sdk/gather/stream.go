@@ -22,22 +22,20 @@ import (
 
 // StreamOptions say how a stream is uploaded.
 type StreamOptions struct {
-	// Path is where it goes below the client's directory, with slashes. What was uploaded
-	// under it earlier goes on.
+	// Path is where it goes below the client's directory, with slashes. A stream that was uploaded under it earlier goes on.
 	Path string
 	// Progress, if it is set, is called a few times a second, and once more at the end.
 	Progress func(Progress)
 }
 
-// streamRoom is how much of a stream is kept at most that is not yet on the gatherer's
-// disk. Then nothing more is read.
+// streamRoom is how much of a stream that is not yet on the gatherer's disk is kept at most. When it is that much, nothing more is
+// read.
 const streamRoom = 1 << 30
 
-// UploadStream uploads all that a reader gives, as it comes, and returns when all of it is on
-// the gatherer's disk. open is told the offset from which on the gatherer wants bytes:
-// how much of the stream it has from earlier. Where the reader fails, what was read before is uploaded first. With
-// an error, how many bytes are told is how many are on the gatherer's disk, as far as that was heard. A read that
-// blocks when the upload fails is left to the reader: who closes that ends it. Until then the reader is not the caller's again.
+// UploadStream uploads all that a reader gives, as it comes, and returns when all of it is on the gatherer's disk. It calls open with
+// the offset at which the reader has to begin: how much of the stream the gatherer has from earlier. If the reader fails, what was read
+// before that is uploaded first. With an error, the number of bytes returned is how many are on the gatherer's disk, as far as is known.
+// A Read that blocks when the upload fails goes on until the reader is closed: before that, the caller must not use the reader.
 func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.Reader, error), options StreamOptions) (Uploaded, error) {
 	if options.Path == "" {
 		return Uploaded{}, &sdk.Error{Code: sdk.InvalidArgument, Message: "a stream needs a path: name it"}
@@ -71,24 +69,24 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	return done, err
 }
 
-// stream is a stream that is uploaded, over however many openings.
+// stream is a stream that is uploaded, however often it has to be opened.
 type stream struct {
 	open  func(offset uint64) (io.Reader, error)
 	begun chan struct{} // closed when kept is set
-	ended chan struct{} // closed when all was read that there is
+	ended chan struct{} // closed when nothing more is read
 	fail  context.CancelCauseFunc
 	kept  *supply.Stream
 	base  uint64 // offset of the first byte that was read here
-	cause error  // why no more could be read, once it has ended; nil at the stream's end
+	cause error  // why no more could be read, once ended is closed; nil at the stream's end
 
 	stored atomic.Uint64 // up to where the gatherer has it on its disk
 
 	hashing sync.Mutex
-	hash    digest.Hash // of what came since the upload was opened last
+	hash    digest.Hash // of what was read since the upload was opened last
 	sum     link.End
 }
 
-// opened begins to read, or has what is kept hashed from where the gatherer goes on.
+// opened begins to read or, if the stream was opened before, hashes anew what is kept from where the gatherer goes on.
 func (s *stream) opened(ctx context.Context, offset uint64) error {
 	s.stored.Store(offset)
 	if s.kept != nil {
@@ -104,11 +102,11 @@ func (s *stream) opened(ctx context.Context, offset uint64) error {
 	}
 	s.kept = supply.NewStream(os.TempDir(), offset)
 	close(s.begun)
-	go s.read(ctx, from) // a read that blocks is left to its source
+	go s.read(ctx, from) // a Read that blocks ends when the reader is closed
 	return nil
 }
 
-// rehash has the hash be of all from an offset on.
+// rehash has the hash cover all that is kept from an offset on.
 func (s *stream) rehash(offset uint64) error {
 	s.hashing.Lock()
 	defer s.hashing.Unlock()
@@ -136,13 +134,13 @@ func (s *stream) rehash(offset uint64) error {
 	return nil
 }
 
-// seal says what all is, with hashing locked.
+// seal notes length and root of all, with hashing locked.
 func (s *stream) seal() {
 	s.sum = link.End{Length: s.kept.Arrived(), Root: s.hash.Sum()}
 	s.kept.End(&s.sum)
 }
 
-// roomCheck is how often it is looked whether more can be read.
+// roomCheck is how often to look whether more can be read.
 const roomCheck = 50 * time.Millisecond
 
 // read keeps what comes until the stream ends.
@@ -167,7 +165,7 @@ func (s *stream) read(ctx context.Context, from io.Reader) {
 	}
 }
 
-// brokenOff returns why the stream has ended before its end; nil if it has not.
+// brokenOff returns why reading ended before the end of the stream; nil if it did not.
 func (s *stream) brokenOff() error {
 	select {
 	case <-s.ended:
@@ -177,8 +175,8 @@ func (s *stream) brokenOff() error {
 	}
 }
 
-// take keeps the next bytes, which may be the last. Where the disk is full it waits until the gatherer has what is
-// kept on its own. When nothing is kept, others have filled the disk: waiting would not help.
+// take keeps the next bytes, which may be the last. If the disk is full, it waits until the gatherer has what is kept on its own
+// disk. If nothing is kept, others have filled the disk, and waiting would not help.
 func (s *stream) take(ctx context.Context, p []byte, last bool) error {
 	for {
 		n, err := s.keep(p, last)
@@ -190,7 +188,7 @@ func (s *stream) take(ctx context.Context, p []byte, last bool) error {
 	}
 }
 
-// keep keeps bytes and returns how many.
+// keep keeps bytes, and returns how many of them.
 func (s *stream) keep(p []byte, last bool) (n uint64, err error) {
 	s.hashing.Lock()
 	defer s.hashing.Unlock()
@@ -205,7 +203,7 @@ func (s *stream) keep(p []byte, last bool) (n uint64, err error) {
 	return n, err
 }
 
-// end returns what all is, once all was read.
+// end returns length and root of all, once all was read.
 func (s *stream) end(ctx context.Context) (link.End, error) {
 	select {
 	case <-s.ended:
@@ -217,7 +215,7 @@ func (s *stream) end(ctx context.Context) (link.End, error) {
 	return s.sum, nil
 }
 
-// arrived returns up to where the stream was read.
+// arrived returns up to where the stream has been read.
 func (s *stream) arrived() uint64 {
 	select {
 	case <-s.begun:

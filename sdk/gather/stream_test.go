@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Who opens a stream and has nothing to read it from is told so.
+// An open that returns no reader ends the upload of a stream with an error.
 func TestStreamWithoutReader(t *testing.T) {
 	s := &stream{open: func(uint64) (io.Reader, error) { return nil, nil }, begun: make(chan struct{})}
 	if err := s.opened(t.Context(), 0); sdk.CodeOf(err) != sdk.InvalidArgument || s.kept != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// problemsMost is how much that cannot be uploaded is named.
+// problemsMost is how many files that cannot be uploaded are named.
 const problemsMost = 20
 
 // found is a file of a tree.
@@ -28,11 +28,11 @@ type survey struct {
 	dir      string
 	to       string // its path at the gatherer
 	files    []found
-	dirs     []found // those that have nothing to be uploaded; after all were visited
+	dirs     []found // directories; after all were visited, those with nothing in them to upload
 	problems []error
 }
 
-// surveyTree returns what is in a tree, or all that is in the way of uploading it to a path. It is given up when ctx is done.
+// surveyTree returns what is in a tree, or all that keeps it from being uploaded to a path. It ends early when ctx is done.
 func surveyTree(ctx context.Context, dir, to string) (*survey, error) {
 	s := &survey{dir: dir, to: to}
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
@@ -54,17 +54,17 @@ func surveyTree(ctx context.Context, dir, to string) (*survey, error) {
 	return nil, &sdk.Error{Code: sdk.InvalidArgument, Reason: "NOT_UPLOADABLE", Message: fmt.Sprintf("nothing was uploaded of %s:\n%v", dir, errors.Join(s.problems...))}
 }
 
-// visit takes a file or directory. One that cannot be read is visited again, with an error.
+// visit takes a file or directory. A directory that cannot be read is visited again, with an error.
 func (s *survey) visit(ctx context.Context, at string, entry fs.DirEntry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && at != s.dir:
-		return nil // it was removed since
+		return nil // it was removed meanwhile
 	case err != nil:
 		return s.problem(entry, err)
 	case at == s.dir && entry.IsDir():
 		return nil
 	case entry.IsDir() && object.IsPartial(entry.Name()):
-		return fs.SkipDir // it has what was not received whole
+		return fs.SkipDir // pull leaves parts of objects in it
 	case entry.IsDir():
 		if err := object.CheckName(entry.Name()); err != nil {
 			return s.problem(entry, fmt.Errorf("%s: %w", at, err))
@@ -76,8 +76,8 @@ func (s *survey) visit(ctx context.Context, at string, entry fs.DirEntry, err er
 	return s.take(ctx, at, entry)
 }
 
-// keepEmpty forgets the directories that are made for what is in them, and checks the others. Of a tree without anything it
-// is the tree itself.
+// keepEmpty forgets directories that are made anyway for what is in them, and checks the others. Of a tree with nothing in it, the tree
+// itself is left.
 func (s *survey) keepEmpty() {
 	if len(s.files)+len(s.dirs) == 0 {
 		s.dirs = []found{{path: "."}}
@@ -96,7 +96,7 @@ func (s *survey) keepEmpty() {
 	}
 }
 
-// take takes what is no directory, if it can be uploaded.
+// take takes anything but a directory, if it can be uploaded.
 func (s *survey) take(ctx context.Context, at string, entry fs.DirEntry) error {
 	source, err := object.Open(ctx, at)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// wantInvalid makes sure that a call is refused here, as one that cannot be meant so, and that says why.
+// wantInvalid makes sure that a call is refused before anything is sent, and that the error says why.
 func wantInvalid(t *testing.T, err error, why string) {
 	t.Helper()
 	var known *sdk.Error
@@ -35,7 +35,7 @@ func write(t *testing.T, dir, name string) string {
 	return at
 }
 
-// What has no path that an upload can have keeps all of a tree from being uploaded, and is named.
+// A file that has no path that an upload can have keeps all of a tree from being uploaded, and is named.
 func TestTreeWhosePathsDoNotFit(t *testing.T) {
 	for _, name := range []string{strings.Repeat("d/", 60) + "deep", "log.stream/f", "a.stream"} {
 		dir := t.TempDir()
@@ -56,8 +56,7 @@ func TestTreeWhosePathsDoNotFit(t *testing.T) {
 	wantInvalid(t, err, "directories")
 }
 
-// A tree may take longer to be looked at than an upload may take in all, and its user may have enough of it: that ends it, and
-// is told as it is.
+// Looking at a tree may take longer than the upload may, or than its user is willing to wait. That ends it, and the error says which.
 func TestLookingAtATreeEnds(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "f")
@@ -75,7 +74,7 @@ func TestLookingAtATreeEnds(t *testing.T) {
 	}
 }
 
-// Directories are made for what is in them; those with nothing to be uploaded are told apart, and have paths that fit.
+// Directories with nothing in them to upload are found, and their paths checked; others are made for what is in them.
 func TestEmptyDirectories(t *testing.T) {
 	empty := func(dir string) (all []string) {
 		t.Helper()
@@ -109,7 +108,7 @@ func TestEmptyDirectories(t *testing.T) {
 	wantInvalid(t, err, "log.stream")
 }
 
-// What cannot be meant is refused before anything is sent.
+// Calls that cannot be meant are refused before anything is sent.
 func TestWhatCannotBeMeant(t *testing.T) {
 	client := &Client{}
 	file := write(t, t.TempDir(), "f")

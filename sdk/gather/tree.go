@@ -20,9 +20,9 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Files of a tree are uploaded several at a time, so that one need not wait for the round trips and the
-// disk of another: as many as have underWay bytes together, each counted as leastWeight at least.
-// Large ones go one after the other, as they would share the same link.
+// Files of a tree are uploaded several at a time, so that none waits for the round trips and the disk of another: as many as have
+// underWay bytes together, where each counts as at least leastWeight. Large files go one after the other: they would only share the
+// link.
 const (
 	underWay    = 8 << 20
 	leastWeight = 512 << 10
@@ -40,11 +40,10 @@ func (p part) weight() int64 {
 	return int64(min(max(bytes, leastWeight), underWay))
 }
 
-// UploadTree uploads all plain files below a directory, each for itself and under its
-// path in it, and makes the directories that are empty. each, if it is set, hears of every file that is finished, of one at a time; the
-// progress is that of all together. If there is anything that
-// cannot be uploaded, as symbolic links and names that no upload can have, all of that is named and nothing is sent. A file that
-// fails later, since it changes, keeps none after it from being uploaded: the errors are joined.
+// UploadTree uploads all plain files below a directory, each under its path in that directory, and makes the empty directories. each,
+// if it is not nil, is called with every finished file, one call at a time; the progress is that of all files together. If anything
+// cannot be uploaded, such as a symbolic link, or a name that no upload can have, all of that is named, and nothing is sent. If a file
+// fails later, because it changes, the others are uploaded all the same, and the errors are joined.
 func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions, each func(Uploaded)) error {
 	if options.Path == "" {
 		named, err := filepath.Abs(dir)
@@ -53,7 +52,7 @@ func (c *Client) UploadTree(ctx context.Context, dir string, options FileOptions
 		}
 		options.Path = filepath.Base(named)
 	}
-	if is, err := os.Stat(dir); err == nil && !is.IsDir() { // whatever else is wrong with it, the survey says
+	if is, err := os.Stat(dir); err == nil && !is.IsDir() { // the survey says whatever else is wrong with it
 		return &sdk.Error{Code: sdk.InvalidArgument, Message: dir + " is no directory: upload it as Upload does"}
 	}
 	survey, err := surveyTree(ctx, dir, options.Path)
@@ -81,11 +80,11 @@ type tree struct {
 	mu         sync.Mutex
 	refused    uint64 // no file of so many bytes has room
 	unwritable bool   // nothing can be written at the gatherer
-	untried    int    // for one of these
+	untried    int    // files that were not tried for one of these two reasons
 	filesDone  int
-	done       uint64            // their bytes
-	sent       map[string]uint64 // of those that are under way, by their paths,
-	stuck      map[string]string // and why nothing of one gets through
+	done       uint64            // bytes of the finished files
+	sent       map[string]uint64 // bytes of files that are under way, by their paths
+	stuck      map[string]string // why nothing of such a file gets through
 }
 
 func (t *tree) upload(ctx context.Context) error {
@@ -97,7 +96,7 @@ func (t *tree) upload(ctx context.Context) error {
 	for i, part := range parts {
 		weight := part.weight()
 		if room.Acquire(ctx, weight) != nil || t.over(ctx) != nil {
-			break // none after it would fare better
+			break // the others would fare no better
 		}
 		uploading.Go(func() {
 			defer room.Release(weight)
@@ -149,7 +148,7 @@ func (t *tree) over(ctx context.Context) error {
 	return final
 }
 
-// hasNoRoom reports whether one that is no larger was refused, or any where nothing can be written: it is not tried then.
+// hasNoRoom reports whether a file need not be tried: one that was no larger was refused, or nothing can be written at all.
 func (t *tree) hasNoRoom(file found) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +159,7 @@ func (t *tree) hasNoRoom(file found) bool {
 	return true
 }
 
-// uploadOne uploads a file. One that was removed or renamed since it was found is missing, which is told.
+// uploadOne uploads a file. If it was removed or renamed since it was found, that is an error.
 func (t *tree) uploadOne(ctx context.Context, file found) error {
 	at := filepath.Join(t.dir, file.path)
 	if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
@@ -178,14 +177,14 @@ func (t *tree) uploadOne(ctx context.Context, file found) error {
 	return nil
 }
 
-// failed notes that others would fare no better than a file, if so, and returns what is to be told of it, with the tree locked.
+// failed notes if other files would fare no better than one that failed, and returns what to tell of it. The tree is locked.
 func (t *tree) failed(file found, err error) error {
 	var known *sdk.Error
 	switch errors.As(err, &known); {
 	case known == nil:
 	case known.Reason == "STORED_TOO_MUCH":
 		t.refused = min(t.refused, file.length)
-	case known.Reason == "STORE_UNWRITABLE" && t.unwritable: // it was tried beside the one of which that is told
+	case known.Reason == "STORE_UNWRITABLE" && t.unwritable: // another one that was tried at the same time has told it
 		t.untried++
 		return nil
 	case known.Reason == "STORE_UNWRITABLE":
@@ -194,7 +193,7 @@ func (t *tree) failed(file found, err error) error {
 	return err
 }
 
-// finished notes that a file is there, with the tree locked.
+// finished notes that a file was uploaded, with the tree locked.
 func (t *tree) finished(file found, uploaded Uploaded) {
 	t.done += uploaded.Bytes
 	t.length += uploaded.Bytes - file.length // it may have grown since it was found, or shrunk
@@ -204,7 +203,7 @@ func (t *tree) finished(file found, uploaded Uploaded) {
 	}
 }
 
-// progress tells how all stand when one of them does.
+// progress tells how the tree stands, from how one of its files does.
 func (t *tree) progress(one Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +213,7 @@ func (t *tree) progress(one Progress) {
 	}
 }
 
-// awaitSession returns the session when there is one, other than one that is known to have ended, and tells meanwhile why there is none.
+// awaitSession waits for a session other than one that has ended, and meanwhile tells why there is none.
 func (t *tree) awaitSession(ctx context.Context, ended string) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var showing sync.WaitGroup
@@ -228,19 +227,19 @@ func (t *tree) awaitSession(ctx context.Context, ended string) (string, error) {
 	return t.client.awaitSession(ctx, ended)
 }
 
-// show tells how all stand when none of them does: at the end, or before any could begin.
+// show tells how the tree stands while no file is under way: at the end, or before any could begin.
 func (t *tree) show(ended bool) {
 	if t.options.Progress == nil {
 		return
 	}
-	now, _ := t.client.progress() // what is in the way is told otherwise
+	now, _ := t.client.progress() // the caller tells the error
 	now.Ended = ended
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.options.Progress(t.stands(now))
 }
 
-// stands makes how one stands how all do, with the tree locked.
+// stands makes a file's progress that of the tree, with the tree locked.
 func (t *tree) stands(one Progress) Progress {
 	one.Path, one.Files, one.FilesDone = t.options.Path, len(t.files), t.filesDone
 	one.Sent, one.Length = t.done, t.length
@@ -257,12 +256,12 @@ func (t *tree) allStuck() (why string) {
 		if one == "" {
 			return ""
 		}
-		why = max(why, one) // one of them, and the same again
+		why = max(why, one) // any of them, but the same each time
 	}
 	return why
 }
 
-// forget forgets what is not under way any more, with the tree locked.
+// forget forgets a file that is no longer under way, with the tree locked.
 func (t *tree) forget(path string) {
 	delete(t.sent, path)
 	delete(t.stuck, path)

@@ -22,37 +22,37 @@ import (
 // Progress is how an upload stands.
 type Progress struct {
 	Path string
-	// Files is how many there are of a tree, and FilesDone how many of them are finished; both are zero
-	// of anything else.
+	// Files is how many files a tree has, and FilesDone how many of them are finished; both are zero for anything else.
 	Files, FilesDone int
-	// Sent is up to where bytes were sent, Length how many there are: of a stream, so far.
+	// Sent is up to where bytes were sent, Length how many there are; for a stream, how many so far.
 	Sent, Length uint64
-	// Stored is up to where a stream is on the gatherer's disk, as far as it was heard; zero of a file.
+	// Stored is up to where a stream is on the gatherer's disk, as far as is known; zero for a file.
 	Stored uint64
-	// Attached says whether the gatherer has let the client in, and Detached why it has not: the last
-	// error, for the user; empty before there was one.
-	Attached bool
-	Detached string
-	// Connections is how many the gatherer asks for.
+	// Attached is whether the gatherer has let the client in. If it has not, Detached is why: the last error, for the
+	// user; empty before there was one. DetachedReason is the reason that the gatherer gave, for programs, as PLACE_KEPT;
+	// empty if it has not answered.
+	Attached                 bool
+	Detached, DetachedReason string
+	// Connections is how many data connections the gatherer asks for.
 	Connections int
-	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy says more of it, for the
-	// user, where the gatherer has.
+	// Paused is why nothing is sent now, as queued or disk_full; empty if something is. PausedBy is what the gatherer says of it to the
+	// user, if it says anything.
 	Paused, PausedBy string
-	// Stuck is why nothing has got through for a while, though the gatherer has let the client in and pauses nothing, as where its
-	// data port is not reached: the last error, for the user. It is tried again.
+	// Stuck is why nothing has got through for a while, although the gatherer has let the client in and does not pause it, as when its
+	// data port cannot be reached: the last error, for the user. The client goes on trying.
 	Stuck string
-	// Ended says that this is the last: it is over. If it is finished, all counts as sent.
+	// Ended says that the upload is over, and this its last progress. If it is finished, all counts as sent.
 	Ended bool
 }
 
-// Uploaded is an upload that is finished: on the gatherer's disk, and what it was here. The API has no message for
-// it; as JSON it is as if it had.
+// Uploaded is a finished upload: it is on the gatherer's disk, and the same as here. The API has no message for it; its JSON form is
+// as if it had.
 type Uploaded struct {
 	// Path is where it is on the gatherer.
 	Path string `json:"path"`
-	// Bytes is how many it has; of a stream that went on, how many were added.
+	// Bytes is how many it has; of a stream that went on, how many were added to it.
 	Bytes uint64 `json:"bytes,string"`
-	// There says that it was there already: nothing was sent.
+	// There says that it was there already, and nothing was sent.
 	There bool `json:"there,omitempty"`
 }
 
@@ -63,7 +63,7 @@ type supplier interface {
 	SentUpTo() uint64
 }
 
-// upload is one upload, over however many sessions and links.
+// upload is one upload, over any number of sessions and links.
 type upload struct {
 	client   *Client
 	spec     *gatherv1.UploadSpec
@@ -72,25 +72,25 @@ type upload struct {
 	length   func() uint64
 	// stored, if it is set, returns up to where the gatherer has it on its disk.
 	stored func() uint64
-	// same reports whether a root that is at the gatherer already is that of what is uploaded.
+	// same reports whether what is at the gatherer already, by its root, is the same as what is uploaded.
 	same func(ctx context.Context, root []byte) (bool, error)
-	// usable, if it is set, says why what is uploaded is no longer what it was.
+	// usable, if it is set, returns an error if the source has changed.
 	usable func() error
-	// opened is told from where on bytes are wanted.
+	// opened is called with the offset at which the gatherer wants bytes.
 	opened func(offset uint64) error
-	// end returns what all is, when all was sent.
+	// end returns length and root of all, once all was sent.
 	end func(ctx context.Context) (link.End, error)
-	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of it; with the client locked.
+	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of that. The client's lock guards both.
 	hindered, hinderedBy string
-	// stuck is why nothing gets through, and since when; with the client locked.
+	// stuck is why nothing gets through, stuckSince since when. The client's lock guards both.
 	stuck      string
 	stuckSince time.Time
 }
 
-// errThere says that there is nothing to send.
+// errThere says that the gatherer has it already: there is nothing to send.
 var errThere = errors.New("it is there already")
 
-// run uploads, until it is finished or cannot be.
+// run uploads until the upload is finished, or cannot be.
 func (u *upload) run(ctx context.Context) (path string, err error) {
 	if !u.claim() {
 		return "", &sdk.Error{Code: sdk.Conflict, Reason: "UPLOADING", Message: u.spec.GetPath() + " is uploaded by this client already: what has one path goes there one after the other"}
@@ -114,18 +114,18 @@ func (u *upload) run(ctx context.Context) (path string, err error) {
 	return path, err
 }
 
-// whyEnded returns why something has ended with its context: who ended that may say so, and else, where there is no session,
-// what is in its way.
+// whyEnded returns why something has ended with its context: the cause, if whoever ended the context gave one, or else why there is no
+// session.
 func (c *Client) whyEnded(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	now, _ := c.standing() // that it was closed is a cause
+	now, _ := c.standing() // if the client was closed, that is the context's cause
 	if !errors.Is(cause, ctx.Err()) || now.session != "" || now.detached == "" {
 		return cause
 	}
 	return sdk.Because(sdk.CodeOf(cause), fmt.Errorf("not connected to the gatherer: %s: %w", now.detached, cause))
 }
 
-// whyEnded returns why the upload has ended with its context, and what was in its way.
+// whyEnded returns why the upload has ended with its context, and what had kept it from going on.
 func (u *upload) whyEnded(ctx context.Context) error {
 	err := u.client.whyEnded(ctx)
 	if p, _ := u.stands(); p.Stuck != "" && errors.Is(err, ctx.Err()) {
@@ -134,7 +134,7 @@ func (u *upload) whyEnded(ctx context.Context) error {
 	return err
 }
 
-// carryOn uploads over one session after the other.
+// carryOn uploads in one session after another.
 func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 	wait, ended, damaged := firstPause, "", 0
 	for {
@@ -170,10 +170,10 @@ func (u *upload) carryOn(ctx context.Context) (path string, err error) {
 	}
 }
 
-// uploadsMost is how many uploads of a client run at once: as many as a gatherer has open of one.
+// uploadsMost is how many uploads of a client run at once: as many as a gatherer lets one client have open.
 const uploadsMost = 64
 
-// awaitTurn waits until not too many other uploads run.
+// awaitTurn waits until few enough other uploads run.
 func (c *Client) awaitTurn(ctx context.Context) error {
 	select {
 	case c.turns <- struct{}{}:
@@ -185,7 +185,7 @@ func (c *Client) awaitTurn(ctx context.Context) error {
 
 func (c *Client) leaveTurn() { <-c.turns }
 
-// claim takes the path for this upload, unless another has it: the gatherer would take each for the other.
+// claim takes the path for this upload, unless another upload has it: the gatherer could not tell the two apart.
 func (u *upload) claim() bool {
 	u.client.mu.Lock()
 	defer u.client.mu.Unlock()
@@ -202,7 +202,7 @@ func (u *upload) release() {
 	delete(u.client.running, u.spec.GetPath())
 }
 
-// hinder notes that there is no room for the upload, for who watches.
+// hinder notes why the upload cannot be opened now, for the progress.
 func (u *upload) hinder(err error) {
 	var known *sdk.Error
 	u.client.mu.Lock()
@@ -213,10 +213,10 @@ func (u *upload) hinder(err error) {
 	}
 }
 
-// stuckAfter is for how long nothing gets through until it is told why: most of what breaks is mended sooner.
+// stuckAfter is how long nothing may get through before the progress says why: most failures are over sooner.
 const stuckAfter = 2 * time.Second
 
-// stick notes why nothing gets through, of a try that began at a time; that something does if it has moved something.
+// stick notes why nothing has got through since an attempt began; or, if that has moved something, that something does.
 func (u *upload) stick(begun time.Time, moved bool, err error) {
 	u.client.mu.Lock()
 	defer u.client.mu.Unlock()
@@ -239,8 +239,8 @@ const (
 	hopeless
 )
 
-// damagedMost is how often a file is sent anew of which other bytes came: what an earlier
-// upload has left may have been damaged on the gatherer's disk.
+// damagedMost is how often a file that came damaged is sent anew: the part that an earlier upload has left may have been damaged on the
+// gatherer's disk.
 const damagedMost = 1
 
 // reasonOf says what an error means for the upload.
@@ -268,7 +268,7 @@ func reasonOf(err error) outlook {
 	return hopeless
 }
 
-// once opens the upload and feeds it, and finishes it when all was taken.
+// once opens the upload, feeds it, and finishes it when the gatherer has all.
 func (u *upload) once(ctx context.Context, session string) (path string, moved bool, err error) {
 	answer, err := u.open(ctx, session)
 	if err != nil {
@@ -309,7 +309,7 @@ func (u *upload) open(ctx context.Context, session string) (*gatherv1.OpenUpload
 	return answer, sdk.Reported(err)
 }
 
-// finish has the upload made durable. That may take longer than one call does.
+// finish has the gatherer make the upload durable. That may take longer than one call lasts.
 func (u *upload) finish(ctx context.Context, session, id string, end link.End) (string, error) {
 	for {
 		answer, err := u.client.rpc.FinishUpload(ctx, &gatherv1.FinishUploadRequest{Session: session, Upload: id, Length: end.Length, Root: end.Root[:]})
@@ -322,7 +322,7 @@ func (u *upload) finish(ctx context.Context, session, id string, end link.End) (
 	}
 }
 
-// feed sends over as many connections as it is told to have, until the gatherer has all.
+// feed sends over as many connections as the gatherer asks for, until the gatherer has all.
 func (u *upload) feed(ctx context.Context, answer *gatherv1.OpenUploadResponse) error {
 	id, err := hex.DecodeString(answer.GetUpload())
 	if err != nil || len(id) != len(relay.DeliveryID{}) {
@@ -413,12 +413,12 @@ func (u *upload) show(ctx context.Context) {
 	}
 }
 
-// showLast tells how the upload stands that has ended with an error, or without.
+// showLast tells how the upload stands at its end, with an error or without.
 func (u *upload) showLast(failed error) {
 	if u.progress == nil {
 		return
 	}
-	p, _ := u.stands() // that no session comes any more is what failed
+	p, _ := u.stands() // its error is the one that failed
 	p.Ended = true
 	if failed == nil || errors.Is(failed, errThere) {
 		p.Sent = p.Length
@@ -447,8 +447,8 @@ func (u *upload) stands() (Progress, error) {
 	return p, err
 }
 
-// progress returns how all that is uploaded stands.
+// progress returns what is the same for all uploads of the client.
 func (c *Client) progress() (Progress, error) {
 	now, err := c.standing()
-	return Progress{Attached: now.session != "", Detached: now.detached, Connections: now.connections, Paused: now.paused}, err
+	return Progress{Attached: now.session != "", Detached: now.detached, DetachedReason: now.reason, Connections: now.connections, Paused: now.paused}, err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Two uploads of one path at once would each take what the gatherer has of the other for its own.
+// Two uploads of one path at the same time are refused: each would take what the gatherer has of the other for its own.
 func TestOnePathHasOneUpload(t *testing.T) {
 	client := &Client{running: make(map[string]bool)}
 	to := func(path string) *upload { return &upload{client: client, spec: &gatherv1.UploadSpec{Path: path}} }
@@ -35,7 +35,7 @@ func TestOnePathHasOneUpload(t *testing.T) {
 	}
 }
 
-// closed is a gatherer whose data port nobody reaches.
+// closed is a gatherer whose data port cannot be reached.
 type closed struct{ crowded }
 
 func (*closed) OpenUpload(context.Context, *gatherv1.OpenUploadRequest, ...grpc.CallOption) (*gatherv1.OpenUploadResponse, error) {
@@ -49,8 +49,8 @@ func (refusing) DialContext(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("connection refused")
 }
 
-// Where the data port is not reached, though the gatherer has let the client in, who watches an upload, or a tree, is told so and
-// why; and so is who has given it up.
+// If the data port cannot be reached, although the gatherer has let the client in, the progress of an upload or a tree says so and why;
+// so does the error of an upload whose time is over.
 func TestDataPortThatIsNotReached(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one", "two"} {

@@ -12,17 +12,17 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// isExpired reports whether an error says that the managers did not hear of a session for too long: another can be begun.
+// isExpired reports whether an error says that the managers did not hear of a session for too long: a new one can be begun.
 func isExpired(err error) bool {
 	var ended *sdk.SessionEnded
 	return errors.As(err, &ended) && ended.State == "expired"
 }
 
-// againPause is how long who joins again waits before it asks once more.
+// againPause is how long a member that joins again waits before it asks once more.
 const againPause = time.Second
 
-// insist does what a member needs that comes back, until it is done, refused, or ctx is done. It was let in before: that no manager
-// leads just now, or that all come back at once, keeps it from nothing for good.
+// insist does what a member that comes back needs, until it is done, it is refused, or ctx is done. The member was let in before: if no
+// manager leads just now, or if all members come back at once, that passes.
 func (a *app) insist(ctx context.Context, do func() error) error {
 	for said := false; ; said = true {
 		err := do()
@@ -42,7 +42,7 @@ func (a *app) insist(ctx context.Context, do func() error) error {
 	}
 }
 
-// mayPass reports whether what the managers did not do, they may do a little later.
+// mayPass reports whether the managers may do a little later what they did not do now.
 func mayPass(err error) bool {
 	var reported *sdk.Error
 	if errors.As(err, &reported) && slices.Contains([]string{"RATE_LIMITED", "STORE_FULL", "CONTENTION"}, reported.Reason) {
@@ -60,7 +60,7 @@ func (a *app) joinAgain(ctx context.Context, client *sdk.Client, join sdk.Join) 
 	return session, err
 }
 
-// whileJoined returns a context that is done when a session has ended, too.
+// whileJoined returns a context that is also done when a session has ended.
 func whileJoined(ctx context.Context, session *sdk.Session) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	go func() {

@@ -18,7 +18,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// Who comes back outlasts an election, and that all others come back, too, and says so once. What is refused for good ends it.
+// A member that comes back outlasts an election, and that all others come back at the same time, and says so once. A refusal for good
+// ends it.
 func TestWhoComesBackAsksUntilItMay(t *testing.T) {
 	passing := []error{
 		&sdk.Error{Code: sdk.Unavailable, Reason: "NO_LEADER", Message: "no manager leads"}, context.DeadlineExceeded, &sdk.Error{Code: sdk.NoRoom, Reason: "RATE_LIMITED"},
@@ -43,7 +44,7 @@ func TestWhoComesBackAsksUntilItMay(t *testing.T) {
 	}
 }
 
-// Interrupted, it ends so; what bounds it otherwise ends it with what was in the way.
+// An interruption ends it as one; anything else that bounds it ends it with the reason why it could not go on.
 func TestComingBackEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away := &sdk.Error{Code: sdk.Unavailable}
@@ -71,7 +72,7 @@ func (g *gate) DialContext(ctx context.Context, network, address string) (net.Co
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// hearing calls what is to happen when something is said.
+// hearing calls a function when something is said.
 type hearing map[string]func()
 
 func (h hearing) Write(p []byte) (int, error) {
@@ -112,7 +113,7 @@ func TestMemberIsBackWhenManagersAre(t *testing.T) {
 	}
 }
 
-// states yields a delivery as it is again and again, and then an error if there is one.
+// states yields a delivery again and again, and then an error if there is one.
 func states(last error, all ...sdk.Delivery) iter.Seq2[sdk.Delivery, error] {
 	return func(yield func(sdk.Delivery, error) bool) {
 		for _, one := range all {
@@ -126,8 +127,8 @@ func states(last error, all ...sdk.Delivery) iter.Seq2[sdk.Delivery, error] {
 	}
 }
 
-// A delivery goes on without its sender once agents have all of it: a sender whose session has expired learns how it ends. Who was
-// put out has nothing more to say of it.
+// A delivery goes on without its sender once agents have all of it: a sender whose session has expired learns how it ends. One that was
+// expelled shows nothing more of it.
 func TestDeliveryIsFollowedWithoutASession(t *testing.T) {
 	runs, complete := sdk.Delivery{State: sdk.DeliveryRunning}, sdk.Delivery{State: sdk.DeliveryComplete}
 	for state, want := range map[sdk.MemberState]sdk.DeliveryState{"expired": sdk.DeliveryComplete, "fenced": sdk.DeliveryRunning} {
@@ -140,7 +141,7 @@ func TestDeliveryIsFollowedWithoutASession(t *testing.T) {
 	}
 }
 
-// Who waits for receivers waits for as long as it is joined itself: of a group that has lost it meanwhile, no number is enough.
+// A sender waits for receivers only while it is joined itself: in a group that it has meanwhile dropped out of, no number is enough.
 func TestWhoIsThere(t *testing.T) {
 	member := func(name string, incarnation uint64, roles ...sdk.Role) sdk.Member {
 		return sdk.Member{Name: name, Incarnation: incarnation, Roles: roles}

@@ -138,7 +138,7 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 		switch {
 		case err == nil:
 			online = slices.DeleteFunc(agents, func(agent sdk.Agent) bool { return agent.State != "online" })
-		case unheard == nil || code == sdk.Unavailable: // that says more than that the time is over
+		case unheard == nil || code == sdk.Unavailable: // it says more than that time is over
 			unheard = err
 		}
 		if len(online) >= enough {
@@ -164,7 +164,7 @@ func (a *app) onlineAgents(ctx context.Context, client *sdk.Client, enough int) 
 	}
 }
 
-// deliverTo delivers random bytes to a receiver by way of each agent, and says what each got, and the hash of what was sent.
+// deliverTo delivers random bytes to a receiver by way of each agent. It returns what each got, and the hash of what was sent.
 func (a *app) deliverTo(ctx context.Context, client *sdk.Client, agents []sdk.Agent, group, dir string, c *check) ([]checked, string, error) {
 	source := filepath.Join(dir, "source")
 	sent, err := writeRandom(ctx, source, uint64(c.size))

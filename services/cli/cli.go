@@ -1,5 +1,5 @@
-// Package cli is the groupcast command. It does everything through the SDK:
-// whatever it can, a program can too.
+// Package cli is the groupcast command. It does everything through the SDK, so that a program can do
+// whatever the command can.
 package cli
 
 import (
@@ -24,6 +24,7 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/internal/spell"
+	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -66,12 +67,12 @@ type app struct {
 	output         string
 	timeout        time.Duration
 	debug          bool
-	gathererAt     string                 // which one is asked; empty before
-	managers       string                 // where they are expected, and by which file; empty before they are asked
-	saidBy         string                 // that file, or the flag
+	gathererAt     string                 // which gatherer is asked; empty before
+	managers       string                 // where they are expected to be; empty before they are asked
+	saidBy         string                 // the file, or the flag, that says where managers are
 	inPods         bool                   // whether they seem to be pods of Kubernetes
-	as             sdk.Config             // by which they are called
-	why            atomic.Pointer[string] // nothing is done, as a manager has said; empty if that said nothing
+	as             sdk.Config             // by which managers are called
+	why            atomic.Pointer[string] // why nothing is done, by what a manager has said; empty if it gave no reason
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
 
@@ -81,7 +82,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := a.root()
 	if strings.HasPrefix(filepath.Base(args[0]), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl groupcast"}
-		root.Example = "" // that is in a shell
+		root.Example = "" // it is for a shell
 		a.inPods = true
 	}
 	root.SetArgs(args[1:])
@@ -91,9 +92,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
 		time.Sleep(oneInterrupt)
-		stop() // what ctx does not end, the next one does
+		stop() // if ctx does not end the command, the next interrupt does
 	})()
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -103,15 +104,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := exitStatus(err)
 	if status != exitInterrupted {
-		fmt.Fprintf(stderr, "groupcast: %s%s\n", printable.Lines(err.Error()), a.hint(err))
+		fmt.Fprintf(stderr, "groupcast: %s%s\n", printable.Lines(inFlags(command, err)), a.hint(err))
 	}
 	return status
 }
 
-// oneInterrupt is for how long more of them are still the first: timeout(1) sends two, and a terminal that is closed.
+// oneInterrupt is how long further interrupts count as the first one: timeout(1) sends two, and so does a terminal that is closed.
 const oneInterrupt = time.Second
 
-// hint says what may help where an error alone does not say it.
+// hint returns what may help if an error does not say it.
 func (a *app) hint(err error) string {
 	var reported *sdk.Error
 	switch {
@@ -120,6 +121,8 @@ func (a *app) hint(err error) string {
 	case !errors.As(err, &reported):
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
+	case reported.Reason == "GROUP_IN_USE":
+		return " (--force)"
 	case reported.Reason == sdk.NoManager && a.managers != "":
 		return fmt.Sprintf(" (%s says where; --timeout %v)", a.saidBy, a.timeout)
 	case reported.Reason != "": // somebody has answered
@@ -136,11 +139,11 @@ func (a *app) hint(err error) string {
 	return ""
 }
 
-// whyTime is how long before the end of a call a manager is asked why nothing is done: one may ask the leader for 2 s.
+// whyTime is how long before the end of a call a manager is asked why nothing is done: it may ask the leader for 2 s.
 const whyTime = 3 * time.Second
 
-// within bounds a call. Shortly before its time is over a manager is asked why nothing is done, which is told if it ends so: to ask
-// then would take longer than it may.
+// within bounds a call. Shortly before its time is over, it asks a manager why nothing is done, so that the error can say so: asking
+// after that would take longer than the call may.
 func (a *app) within(ctx context.Context, client *sdk.Client) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	go func() {
@@ -154,7 +157,7 @@ func (a *app) within(ctx context.Context, client *sdk.Client) (context.Context, 
 	return ctx, cancel
 }
 
-// nobody are the reasons that say that nobody is there who is to get something, to send it, or to pass it on: nothing has begun.
+// nobody has the reasons which say that nothing has begun, as nobody is there to receive, to send, or to pass it on.
 var nobody = []string{"NO_RECEIVERS", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE", "NO_AGENT"}
 
 func isNobody(err error) bool {
@@ -162,7 +165,7 @@ func isNobody(err error) bool {
 	return errors.As(err, &reported) && slices.Contains(nobody, reported.Reason)
 }
 
-// isForbidden reports whether an error says that one may not: by who it is, or by what the group's policy lets members do.
+// isForbidden reports whether an error says that the caller may not do something: for who it is, or by the group's policy.
 func isForbidden(err error) bool {
 	var reported *sdk.Error
 	return errors.As(err, &reported) && (reported.Code == sdk.Forbidden || slices.Contains([]string{"ROLE_NOT_ALLOWED", "RELAY_NOT_ALLOWED"}, reported.Reason))
@@ -173,9 +176,9 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// unusable is what is wrong with a file or a directory that was named. What this machine says of it may pass, as that a disk is
-// full, or read-only: it is called wrongly only where there is, or can be, nothing of that name, as on a disk that is not mounted.
-// systemd begins anew but then.
+// unusable says what is wrong with a file or a directory that was named. It is a usage error only if nothing of that name exists or can
+// exist, as on a disk that is not mounted. Other failures, as of a disk that is full or read-only, may pass: systemd starts the command
+// again after those.
 func unusable(err error) error {
 	var number syscall.Errno
 	wrong := []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
@@ -246,7 +249,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.gathererCommand(), a.replicatorCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
-	root.InitDefaultCompletionCmd() // made now, to be marked with the others
+	root.InitDefaultCompletionCmd() // now, so that it is marked with the others
 	markUsageErrors(root)
 	a.complete(root)
 	return root
@@ -272,7 +275,7 @@ func markUsageErrors(command *cobra.Command) {
 	}
 }
 
-// takes has a check of a command's arguments say how it is called.
+// takes adds to an error about a command's arguments how the command is called.
 func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if check == nil || check(command, args) == nil {
@@ -339,10 +342,10 @@ func isService(endpoint string) bool {
 	return slices.Contains(strings.Split(host, "."), "svc")
 }
 
-// answerPatience is how long a manager may take to answer before it is told that one is waited for.
+// answerPatience is how long a manager may take to answer before the command says that it waits for one.
 const answerPatience = 1500 * time.Millisecond
 
-// sayWaiting tells who waits for a manager that does not answer where one is expected, until it is stopped.
+// sayWaiting tells the user, until it is stopped, that the command waits for a manager that does not answer.
 func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -351,7 +354,7 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 			if !pause.For(ctx, look) || client.Connected() {
 				return
 			}
-			if !client.Connecting() { // nothing was asked so far
+			if !client.Connecting() { // no manager was called so far
 				waited = 0
 			}
 		}
@@ -364,11 +367,11 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 	return cancel
 }
 
-// awaySaid is how long it may take to say that no manager is heard. Standard error may be stopped, as by ^S: managers are heard all
-// the same when they answer, and the session goes on.
+// awaySaid is how long it may take to say that no manager is heard. Standard error may be stopped, as by ^S, and the session has to go
+// on all the same.
 const awaySaid = 100 * time.Millisecond
 
-// sayAway tells whoever waits why nothing new is shown, and when that is over.
+// sayAway tells the user why nothing new is shown, and when that is over.
 func (a *app) sayAway(since time.Time) {
 	line, said := a.awayLine(since), make(chan struct{})
 	go func() {
@@ -396,8 +399,8 @@ func (a *app) awayLine(since time.Time) string {
 	return fmt.Sprintf("nothing is heard of the managers since %s: %s", since.Format(time.TimeOnly), why)
 }
 
-// readConfig reads the configuration, and gets a pod in that has no good credentials. A key that others can read is still
-// used: in a container it may be mounted so.
+// readConfig reads the configuration, and enrolls a pod that has no good credentials. It uses even a key that others can read: in a
+// container it may be mounted that way.
 func (a *app) readConfig(ctx context.Context) (config sdk.Config, file string, err error) {
 	if file, err = a.configFile(); err != nil {
 		return sdk.Config{}, "", err
@@ -464,4 +467,17 @@ func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *
 	defer client.Close()
 	defer a.sayWaiting(client)()
 	return do(command.Context(), client)
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this command", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if done, err := a.printData(map[string]string{"version": version.String()}); done {
+				return err
+			}
+			_, err := fmt.Fprintln(a.stdout, "groupcast", version.String())
+			return err
+		},
+	}
 }

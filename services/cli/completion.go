@@ -11,13 +11,13 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// completionTime is how long a shell waits for the managers when a name is completed.
+// completionTime is how long completing a name may wait for the managers.
 const completionTime = 2 * time.Second
 
-// source lists what a word may be completed to.
+// source lists what a word can be completed to.
 type source func(ctx context.Context, client *sdk.Client) ([]cobra.Completion, error)
 
-// completed is what arguments are completed to, by what follows the command's name.
+// completed has the sources of arguments, by what follows the command's name.
 var completed = map[string]source{
 	"delivery get": deliveryIDs, "delivery watch": deliveryIDs, "delivery explain": deliveryIDs, "delivery cancel": runningIDs,
 	"replication get": replicationIDs, "replication watch": replicationIDs, "replication cancel": replicationIDs,
@@ -25,7 +25,7 @@ var completed = map[string]source{
 	"member list": groupNames, "member watch": groupNames, "join": groupNames, "agent distances": agentNames,
 }
 
-// readsFiles are the commands whose argument is a file here.
+// readsFiles are the commands whose argument is a local file.
 var readsFiles = map[string]bool{"push": true, "upload": true, "gather policy set": true, "soma decode": true, "soma figures": true}
 
 // words are what flags are completed to.
@@ -34,7 +34,7 @@ var words = map[string][]cobra.Completion{
 	"slow": {"pace", "detach", "evict"}, "congestion": {"cubic", "bbr", "reno"},
 }
 
-// complete has the shell complete words of a command, and of all below it.
+// complete sets up completion for a command, and for all below it.
 func (a *app) complete(command *cobra.Command) {
 	_, path, _ := strings.Cut(command.CommandPath(), " ")
 	if list, is := completed[path]; is {

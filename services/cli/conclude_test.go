@@ -11,14 +11,14 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// concluding returns a command, what its table is written to, and its progress.
+// concluding returns a command, its standard output, and its progress.
 func concluding() (*app, *bytes.Buffer, *progress) {
 	out := new(bytes.Buffer)
 	a := &app{stdout: out, stderr: new(bytes.Buffer), output: "table"}
 	return a, out, newProgress(a)
 }
 
-// What ends under a manager that has not heard of all members ends with as much at each as was shown before.
+// A delivery that ends while the manager has not heard of all members ends with as much at each as was shown before.
 func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()
 	d := sdk.Delivery{ID: "0123456789", Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptReceiving, Bytes: 90}}}
@@ -30,7 +30,7 @@ func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
 	}
 }
 
-// Where neither multicast nor session agents got to the end, a replica has what multicast has brought.
+// If neither multicast nor session agents got to the end, a replica has what multicast has brought.
 func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()
 	r := replicated(sdk.ReplicationRunning, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 40})
@@ -42,7 +42,7 @@ func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 	}
 }
 
-// How much a replica has that nobody knows of is no number, and neither is what the last of its LAN has.
+// If nobody knows how much a replica has, no number is shown, neither for it nor for the slowest of its LAN.
 func TestUnknownBytesOfReplicas(t *testing.T) {
 	a, out, shown := concluding()
 	a.output = "wide"
@@ -55,7 +55,7 @@ func TestUnknownBytesOfReplicas(t *testing.T) {
 	}
 }
 
-// What was complete in the moment of its interruption was not canceled, which is the exit status.
+// A delivery that was complete in the moment of its interruption was not canceled, and the exit status says so.
 func TestWhatIsCompleteIsNotCanceled(t *testing.T) {
 	for state, want := range map[sdk.DeliveryState]int{sdk.DeliveryComplete: exitOK, sdk.DeliveryPartial: exitInterrupted, sdk.DeliveryFailed: exitInterrupted} {
 		a, _, shown := concluding()
@@ -80,7 +80,7 @@ func statusOf(err error) int {
 	return exitStatus(err)
 }
 
-// What an answer had no room for is said where it would be shown.
+// If an answer had no room for something, that is said where it would be shown.
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	for _, tt := range []struct {
 		output string

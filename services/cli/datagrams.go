@@ -30,7 +30,7 @@ func (p *parity) Set(text string) error {
 
 func (p *parity) Type() string { return "data+parity" }
 
-// datagramCounts are the SDK's as the API has them as JSON.
+// datagramCounts are the SDK's counts in the API's JSON form.
 type datagramCounts struct {
 	Received   uint64 `json:"received,string"`
 	Recovered  uint64 `json:"recovered,string"`
@@ -96,7 +96,7 @@ func datagramSummary(d sdk.Delivery) string {
 	return text + fmt.Sprintf(": %d datagrams; %d of %d members say what came of them", d.Datagrams, d.Complete, d.Members)
 }
 
-// cameOf says what a member got of a stream in datagrams.
+// cameOf says how much a member got of a stream in datagrams.
 func cameOf(c sdk.DatagramCounts) string {
 	return fmt.Sprintf("%d datagrams (%d of them recovered); %d were late, %d lost, %d duplicated, %d out of order",
 		c.Received, c.Recovered, c.Late, c.Lost, c.Duplicated, c.Reordered)

@@ -32,7 +32,7 @@ var deliveryColumns = []column[sdk.Delivery]{
 	{title: "ROOT", wide: true, cell: func(d sdk.Delivery) string { return fmt.Sprintf("%x", d.Root) }},
 }
 
-// shortID is enough of an id to name the delivery by.
+// shortID returns enough of an id to name the delivery by.
 func shortID(d sdk.Delivery) string { return fmt.Sprintf("%.8s", d.ID) }
 
 func deliveryState(d sdk.Delivery) string {
@@ -73,7 +73,7 @@ func receiptState(r sdk.Receipt) string {
 	return text
 }
 
-// known is how much somebody has, if anybody knows.
+// known returns how much somebody has, if anybody knows.
 func known(bytes uint64, isUnknown bool) string {
 	if isUnknown {
 		return ""
@@ -102,7 +102,7 @@ var linkColumns = []column[sdk.LinkUse]{
 	{title: "STRIPES", cell: stripes},
 }
 
-// stripes says how many there are, and why; of a link that may have but one, nothing.
+// stripes says how many there are, and why; for a link that may only have one, nothing.
 func stripes(l sdk.LinkUse) string {
 	if l.Stripes == 0 {
 		return ""
@@ -127,7 +127,7 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 		return err
 	}
 	fmt.Fprintln(a.stdout)
-	if d.InDatagrams { // nothing of it is cached
+	if d.InDatagrams { // agents cache nothing of it
 		return printTable(a.stdout, d.Measurements.Links, datagramLinkColumns, true)
 	}
 	if err := printTable(a.stdout, d.Measurements.Links, linkColumns, true); err != nil {
@@ -137,7 +137,7 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 	return printTable(a.stdout, d.Measurements.Caches, cacheColumns, true)
 }
 
-// sayLeftOut says what is not shown of a delivery to thousands of members, if it would be.
+// sayLeftOut says which of the things to be shown are missing from a delivery to thousands of members.
 func (a *app) sayLeftOut(d sdk.Delivery) {
 	if len(d.LeftOut) > 0 && a.output == "wide" || slices.Contains(d.LeftOut, "receipts") {
 		fmt.Fprintf(a.stderr, "of so many members not all fits into one answer: it is without (some of) %s\n", strings.Join(d.LeftOut, ", "))
@@ -166,7 +166,7 @@ func summary(d sdk.Delivery) string {
 		return text
 	}
 	text += fmt.Sprintf("\nsent at %s/s", bytesize.Short(m.SendBytesPerSecond))
-	if d.State == sdk.DeliveryComplete { // nobody who failed is the slowest
+	if d.State == sdk.DeliveryComplete { // the slowest has to be one that did not fail
 		text += fmt.Sprintf(", received at %s/s by the slowest (effective throughput %.2f)", bytesize.Short(m.ReceptionBytesPerSecond), m.EffectiveThroughput)
 	}
 	for _, cache := range m.Caches {
@@ -266,12 +266,12 @@ func (a *app) deliveryCancel() *cobra.Command {
 	}
 }
 
-// sayEnded says why nothing was canceled: the row that follows would pass for its outcome.
+// sayEnded says that nothing was canceled, as it had ended: the row that follows would be taken for the outcome of the cancel.
 func (a *app) sayEnded(what, id string, at time.Time) {
 	fmt.Fprintf(a.stderr, "%s %s had ended already, %s ago: nothing was canceled\n", what, id, age(at))
 }
 
-// conclude shows how a delivery ended, and makes the exit status of it. A table has no less than the progress had.
+// conclude shows how a delivery ended, and makes the exit status of that. Its table has no fewer bytes than the progress has shown.
 func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, shown *progress) error {
 	if a.output != "table" {
 		d = settled(ctx, client, d)
@@ -285,7 +285,7 @@ func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, 
 	return errors.Join(err, outcomeOf(d))
 }
 
-// canceled shows how a delivery ended that was canceled. It may have been complete in that moment: then nothing was.
+// canceled shows how a canceled delivery ended. It may have been complete in that moment: then the cancel had no effect.
 func (a *app) canceled(d sdk.Delivery, shown *progress) error {
 	if err := a.printDelivery(shown.seen(d)); err != nil {
 		return err
@@ -298,10 +298,10 @@ func (a *app) canceled(d sdk.Delivery, shown *progress) error {
 	return errInterrupted
 }
 
-// settling is how often it is asked whether all agents have told what they did.
+// settling is how often to ask whether all agents have reported.
 const settling = 100 * time.Millisecond
 
-// settled returns a delivery that has ended as it is when all agents have told what they did, which is a moment later.
+// settled waits until all agents have reported about a delivery that has ended, which takes a moment, and returns it as it is then.
 func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delivery {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -318,7 +318,7 @@ func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delive
 // mostReasons is how many members' reasons are told at once.
 const mostReasons = 10
 
-// sayWhy tells why members do not have it, beyond the word in the table.
+// sayWhy says why members do not have it, with more than the word in the table.
 func (a *app) sayWhy(d sdk.Delivery) {
 	said := 0
 	for _, receipt := range d.Receipts {

@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// commands runs the command of --exec for each object, one after another as they arrived, while others are received.
+// commands runs the command of --exec for each object, one after another in the order in which they arrived, while others are received.
 type commands struct {
 	run func(sdk.Arrived) error
 
@@ -23,11 +23,11 @@ type commands struct {
 	mu      sync.Mutex
 	waiting []sdk.Arrived
 	busy    bool
-	yet     int   // for how many it has not ended
-	failed  error // of the last that failed
+	yet     int   // how many objects it has not ended for
+	failed  error // of the last one that failed
 }
 
-// add has the command run for an object when it is its turn. Whoever calls it calls end, too.
+// add has the command run for an object when it is its turn. Whoever calls add has to call end, too.
 func (c *commands) add(one sdk.Arrived) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,14 +58,14 @@ func (c *commands) work() {
 	}
 }
 
-// left is for how many the command has yet to end.
+// left returns for how many objects the command has not ended.
 func (c *commands) left() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.yet
 }
 
-// end waits until the command has run for all, and returns how the last ended that failed.
+// end waits until the command has run for all, and returns the last failure.
 func (c *commands) end() error {
 	c.running.Wait()
 	c.mu.Lock()
@@ -73,7 +73,7 @@ func (c *commands) end() error {
 	return c.failed
 }
 
-// sayCommandsLeft says why a session has ended, if it has, and what is waited for still: that may take hours.
+// sayCommandsLeft says why a session has ended, if it has, and which commands are still waited for: that may take hours.
 func (a *app) sayCommandsLeft(ended *sdk.SessionEnded, commands *commands) {
 	if left := commands.left(); ended != nil && left > 0 {
 		fmt.Fprintf(a.stderr, "%v; nothing is received any more, and --exec has yet to end for %s\n", ended, plural(left, "object"))
@@ -83,7 +83,7 @@ func (a *app) sayCommandsLeft(ended *sdk.SessionEnded, commands *commands) {
 // execStop is how long a command that is interrupted may take to end.
 const execStop = 5 * time.Second
 
-// interruptedExec is an interruption that names the object for which the command has not done all.
+// interruptedExec is an interruption that names the object for which the command was not done.
 type interruptedExec struct {
 	what string
 	of   sdk.Arrived

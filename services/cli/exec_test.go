@@ -18,7 +18,7 @@ func (i interrupting) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// A command that is interrupted has not failed, nor one that is not run any more.
+// A command that is interrupted has not failed, nor has one that is no longer run.
 func TestInterruptedCommands(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -34,7 +34,7 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-// Whose session has ended is told why at once, and not when the command has run for all.
+// A member whose session has ended says why at once, and not only when the command has run for all.
 func TestCommandsThatAreLeftAreTold(t *testing.T) {
 	var said strings.Builder
 	a, goOn := &app{stderr: &said}, make(chan struct{})

@@ -9,31 +9,32 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 const (
 	// followPause is how often a file that is followed is looked at.
 	followPause = 200 * time.Millisecond
-	// followLinger is how long nothing may be added to a file that has lost its name before the
-	// next one is read: who writes to it opens the next a moment after it was renamed.
+	// followLinger is how long nothing must have been added to a file that has lost its name before the
+	// next one is read: the writer opens the next one a moment after the renaming.
 	followLinger = time.Second
 )
 
-// following reads what is added to a file, and goes on with the next one when another
-// takes its name, as logs are rotated.
+// following reads what is added to a file, and goes on with the next file when another
+// takes the name, as when logs are rotated.
 type following struct {
 	ctx    context.Context
 	name   string
 	book   *followBook
 	say    func(line string) // tells the user what is missing
 	file   *os.File          // nil until there is one
-	offset uint64            // the stream's, of the next byte
-	marked time.Time         // when it was noted last what the file has
+	offset uint64            // of the next byte, in the stream
+	marked time.Time         // when the last mark was made
 	still  time.Time         // since when nothing was added to a file that has lost its name; zero while it has it
 }
 
-// follow reads a file from an offset of its stream on. The book says in which file that is; without
-// a word of it, the file is taken for all of the stream, unless it is too short for that.
+// follow reads a file from an offset of its stream on. The book says in which file that is. If it says
+// nothing, the file is taken to be all of the stream, unless it is too short for that.
 func follow(ctx context.Context, name string, offset uint64, book *followBook, say func(line string)) (*following, error) {
 	f := &following{ctx: ctx, name: name, book: book, say: say, offset: offset}
 	book.drop(offset)
@@ -73,7 +74,7 @@ func (f *following) begin() error {
 	return f.turn(file, now, from)
 }
 
-// resume goes on in the file that the next byte is in, or after it if that is gone.
+// resume goes on in the file that has the next byte, or with the one after it if that file is gone.
 func (f *following) resume() error {
 	known, is := f.book.current()
 	if !is {
@@ -99,7 +100,7 @@ func (f *following) resume() error {
 	return f.next()
 }
 
-// goOn goes on in a file of which so many bytes are at the gatherer, behind these or where it is still as it was.
+// goOn goes on in a file of which the gatherer has the bytes before within: after these, or after those of them that are unchanged.
 func (f *following) goOn(file *os.File, from, within uint64) error {
 	if from < within {
 		f.say(fmt.Sprintf("%s has lost its end, as by a power cut: %s that are at the gatherer, up to byte %d of the stream, are not in it any more, or may be others. It goes on behind what is as it was",
@@ -107,7 +108,7 @@ func (f *following) goOn(file *os.File, from, within uint64) error {
 	}
 	f.book.shift(within - from)
 	f.book.unmark(from)
-	f.book.write() // without what is not needed any more
+	f.book.write() // what is no longer needed was dropped
 	return f.read(file, from)
 }
 
@@ -117,7 +118,7 @@ func (f *following) sayLost(gone piece) {
 		f.name, gone.Inode, f.offset))
 }
 
-// Read waits for more until ctx is done, which is the end.
+// Read waits for more. When ctx is done, that is the end.
 func (f *following) Read(p []byte) (int, error) {
 	for {
 		if err := f.beginAnew(); err != nil {
@@ -134,24 +135,22 @@ func (f *following) Read(p []byte) (int, error) {
 		if moved {
 			continue
 		}
-		select {
-		case <-f.ctx.Done():
-			f.markHere() // who is called again after the machine was, in order, goes on right here
+		if !pause.For(f.ctx, followPause) {
+			f.markHere() // ended in order: the next call goes on right here, even if the machine has been started again
 			return 0, io.EOF
-		case <-time.After(followPause):
 		}
 	}
 }
 
-// beginAnew goes back to the beginning of the file if it was cut since its end was read, though it has grown
-// beyond that again.
+// beginAnew goes back to the beginning of the file if it was cut since its end was read, even if it has since
+// grown beyond that again.
 func (f *following) beginAnew() error {
 	known, is := f.book.current()
 	if !is || f.file == nil || known.HeadBytes == 0 {
 		return nil
 	}
 	if head, err := headOf(f.file, known.HeadBytes); err != nil || head == known.Head {
-		return nil //nolint:nilerr // one that is shorter is found at its end
+		return nil //nolint:nilerr // that a file is shorter now is found at its end
 	}
 	return f.turn(f.file, known, 0)
 }
@@ -171,8 +170,8 @@ func (f *following) more(p []byte) (int, error) {
 	return n, err
 }
 
-// advance turns to what comes after the end of the file, and reports whether there is
-// something: the same file, if it was cut, or the next one.
+// advance turns to what comes after the end of the file, which is the same file if it was cut, or the next
+// one, and reports whether there is anything.
 func (f *following) advance() (moved bool, err error) {
 	if f.file == nil {
 		return f.moveOn()
@@ -201,7 +200,7 @@ func (f *following) advance() (moved bool, err error) {
 func (f *following) left(own os.FileInfo) bool {
 	now, err := os.Stat(f.name)
 	if err != nil || os.SameFile(now, own) {
-		f.still = time.Time{} // one that is gone may come back
+		f.still = time.Time{} // the file may get its name back
 		return false
 	}
 	if f.still.IsZero() {
@@ -217,8 +216,8 @@ func (f *following) moveOn() (bool, error) {
 	return f.file != before, err
 }
 
-// next turns to the next file: one that was read earlier, else one that had the name meanwhile, else the
-// one that has it. There may be none for a moment.
+// next turns to the next file: one that was read earlier, or else one that had the name meanwhile, or else the
+// one that has it now. There may be none for a moment.
 func (f *following) next() error {
 	for !f.book.isLast() {
 		known := f.book.goOn(f.offset)
@@ -235,16 +234,16 @@ func (f *following) next() error {
 	return f.turn(file, now, 0)
 }
 
-// turn notes which file is read next, from a byte of it on, before that is read.
+// turn notes that a file is read next, from a byte of it on, and begins to read it.
 func (f *following) turn(file *os.File, to piece, from uint64) error {
 	f.book.add(to, f.offset-from)
 	return f.read(file, from)
 }
 
-// read reads a file from a byte of it on, instead of the one before.
+// read reads a file from a byte of it on, in place of the one before.
 func (f *following) read(file *os.File, from uint64) error {
 	if f.file != file {
-		_ = f.close() // it was only read
+		_ = f.close() // closing a file that was only read cannot lose anything
 	}
 	f.file, f.still = file, time.Time{}
 	_, err := file.Seek(int64(from), io.SeekStart)

@@ -80,7 +80,7 @@ func (l *log) follow(offset uint64) *following {
 	return f
 }
 
-// want reads until all of a text has come, and makes sure that it is that, and nothing comes behind it.
+// want reads until all of a text has come, and makes sure that it is that text, and that nothing comes after it.
 func (l *log) want(f *following, text string) {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), 20*time.Second)
@@ -111,8 +111,8 @@ func (l *log) wantTold(texts ...string) {
 	l.told = nil
 }
 
-// Who writes to a file goes on for a moment after that was renamed; a file may have had the name between two
-// looks; and copies of what was read before are none of these.
+// A program goes on writing to a file for a moment after that was renamed; and a file may have had the name
+// between two looks. Copies of what was read before are not taken for such files.
 func TestFollowMissesNothingOfARotation(t *testing.T) {
 	l := newLog(t)
 	l.write("", "one ")
@@ -130,7 +130,7 @@ func TestFollowMissesNothingOfARotation(t *testing.T) {
 	l.wantTold()
 }
 
-// A file that is cut in place is read from its beginning, also if it has more than before when it is looked at again.
+// A file that is cut in place is read from its beginning, even if it has more than before when it is looked at again.
 func TestFollowOfWhatIsCutAndGrows(t *testing.T) {
 	l := newLog(t)
 	l.write("", "one ")
@@ -147,7 +147,7 @@ func TestFollowOfWhatIsCutAndGrows(t *testing.T) {
 	l.wantTold()
 }
 
-// readToItsEnd has it seen that nothing more is in the file.
+// readToItsEnd has the reader find that nothing more is in the file.
 func (l *log) readToItsEnd(f *following) {
 	l.Helper()
 	ctx, cancel := context.WithCancel(l.Context())
@@ -173,7 +173,7 @@ func TestFollowOverHastyRotations(t *testing.T) {
 	l.wantTold()
 }
 
-// A gatherer that has lost some of a stream gets what there is, and who follows is told.
+// A gatherer that has lost some of a stream gets what there is, and the user is told.
 func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
 	l := newLog(t)
 	l.write("", "0123456789")
@@ -191,7 +191,7 @@ func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
 	l.wantTold()
 }
 
-// What is on the gatherer's disk is forgotten while a file is followed, however often that is rotated.
+// Files of which all is on the gatherer's disk are forgotten while following goes on, however often there is a rotation.
 func TestFollowForgetsWhatIsStored(t *testing.T) {
 	l := newLog(t)
 	l.write("", "0")
@@ -213,7 +213,7 @@ func TestFollowForgetsWhatIsStored(t *testing.T) {
 	l.wantTold()
 }
 
-// What was kept for one file is not taken for another, and what cannot be read is made anew.
+// A book that was kept for one file is not taken for that of another, and one that cannot be read is made anew.
 func TestFollowStateIsOfOneFile(t *testing.T) {
 	l := newLog(t)
 	l.write("", "0123456789")
@@ -227,8 +227,9 @@ func TestFollowStateIsOfOneFile(t *testing.T) {
 	l.wantTold("cannot be read, and is made anew")
 }
 
-// A file that has lost its end, as by a power cut, goes on behind what is still as it was: nothing is uploaded again but what came
-// since the newest mark that it still has, and what was added where the lost bytes were is not passed over. One that has its first bytes alone was cut.
+// A file that has lost its end, as by a power cut, goes on after what is unchanged. Only what came after the newest mark that it still
+// has is uploaded again, and what was added where the lost bytes were is not skipped. A file of which only the first bytes are the same
+// was cut.
 func TestFollowOfWhatHasLostItsEnd(t *testing.T) {
 	text := strings.Repeat("line\n", 200)
 	for what, tt := range map[string]struct {
@@ -286,8 +287,8 @@ func (l *log) reboot() {
 	l.must(os.WriteFile(l.state, []byte(other), 0o600))
 }
 
-// After a power cut a file may be longer than what was read of it, and have other bytes there: it goes on behind the newest mark, which is made
-// now and then, whether the end of the file is seen or not. What was read to its end in order is not read again.
+// After a power cut a file may be longer than what was read of it, and have other bytes there: it goes on after the newest mark. Marks are
+// made now and then, whether or not the end of the file is seen. What was read before an orderly end is not read again.
 func TestFollowAfterAPowerCut(t *testing.T) {
 	text := strings.Repeat("line\n", 200)
 	for what, tt := range map[string]struct {

@@ -17,21 +17,21 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// followBook remembers which files a stream was read from, in a file that outlives the command: at the
-// gatherer there is an offset alone, which says nothing of the file that has the name now.
+// followBook remembers which files a stream was read from, in a file that outlives the command: the
+// gatherer only knows an offset, which says nothing of the file that has the name now.
 type followBook struct {
-	path   string // empty: nothing is kept
+	path   string // empty keeps nothing
 	warn   func(line string)
 	warned bool
 	of     bookOf
 	pieces []piece       // in the order of the stream
-	at     int           // the one that is read; -1 before the first
+	at     int           // the piece that is read; -1 before the first
 	stored atomic.Uint64 // all before it is on the gatherer's disk
-	// rebooted says that the machine was started anew since what is remembered was written: files may have lost what was read of them.
+	// rebooted is whether the machine was started anew since the book was written: files may have lost what was read of them.
 	rebooted bool
 }
 
-// bookOf is what a book is of, and bookFile its file.
+// bookOf is what a book is about, and bookFile the content of its file.
 type (
 	bookOf struct {
 		File   string `json:"file"`
@@ -39,19 +39,19 @@ type (
 	}
 	bookFile struct {
 		bookOf
-		// Boot is the machine's when it was written; empty if that is not known.
+		// Boot is the value of boot when it was written.
 		Boot   string  `json:"boot,omitempty"`
 		Pieces []piece `json:"pieces"`
 	}
 )
 
-// boot is another each time the machine is started; empty if that is not known.
+// boot returns a text that is different each time the machine is started; empty if it is not known.
 var boot = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // there may be none
 	return strings.TrimSpace(string(text))
 })
 
-// openBook reads what is remembered in a file, if it is there.
+// openBook reads a book from its file, if that is there.
 func openBook(path string, of bookOf, warn func(line string)) (*followBook, error) {
 	b := &followBook{path: path, warn: warn, of: of, at: -1}
 	text, err := os.ReadFile(path)
@@ -74,7 +74,7 @@ func openBook(path string, of bookOf, warn func(line string)) (*followBook, erro
 	return b, nil
 }
 
-// bookPath returns where a book is kept by default. What it is of makes its name.
+// bookPath returns where a book is kept by default, under a name that is made of what the book is about.
 func bookPath(gatherer, client string, of bookOf) (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
@@ -88,7 +88,7 @@ func bookPath(gatherer, client string, of bookOf) (string, error) {
 	return filepath.Join(dir, "groupcast", "follow", hex.EncodeToString(sum[:16])+".json"), nil
 }
 
-// write keeps the book. Without it, following goes on.
+// write keeps the book. If it cannot, following goes on all the same.
 func (b *followBook) write() {
 	if b.path == "" {
 		return
@@ -105,7 +105,7 @@ func (b *followBook) write() {
 	}
 }
 
-// cannot says once that nothing can be kept.
+// cannot says once that the book cannot be kept.
 func (b *followBook) cannot(err error) {
 	if !b.warned {
 		b.warned = true
@@ -125,7 +125,7 @@ func (b *followBook) drop(offset uint64) {
 	}
 }
 
-// forget forgets the pieces that are at the gatherer: nobody goes back to them.
+// forget forgets pieces of which the gatherer has all: nobody goes back to them.
 func (b *followBook) forget() {
 	upTo, ended := b.stored.Load(), 0
 	for ended < b.at && b.pieces[ended+1].Began <= upTo {
@@ -144,7 +144,7 @@ func (b *followBook) current() (piece, bool) {
 
 func (b *followBook) isLast() bool { return b.at == len(b.pieces)-1 }
 
-// cutLater reports whether a piece's file has other bytes by now: those of a later one.
+// cutLater reports whether a piece's file was cut, and has the bytes of a later piece now.
 func (b *followBook) cutLater(known piece) bool {
 	for _, later := range b.pieces[b.at+1:] {
 		if later.same(known) {
@@ -154,22 +154,22 @@ func (b *followBook) cutLater(known piece) bool {
 	return false
 }
 
-// goOn turns to the next piece, which is at an offset: where it was, unless bytes before it are
-// missing, or came later. All after it move with it.
+// goOn turns to the next piece, which begins at an offset. That is where it began before, unless bytes before it are
+// missing, or were added. All pieces after it move with it.
 func (b *followBook) goOn(offset uint64) piece {
 	b.at++
 	b.shift(offset - b.pieces[b.at].Began)
 	return b.pieces[b.at]
 }
 
-// shift moves the piece that is read, and all after it.
+// shift moves the piece that is read, and all after it, to later offsets.
 func (b *followBook) shift(by uint64) {
 	for i := b.at; i < len(b.pieces); i++ {
 		b.pieces[i].Began += by
 	}
 }
 
-// unmark forgets what the piece's file had behind a byte: it may have others there.
+// unmark forgets the marks beyond a byte of the piece's file, which may have other bytes there now.
 func (b *followBook) unmark(from uint64) {
 	known := &b.pieces[b.at]
 	known.Marks = slices.DeleteFunc(known.Marks, func(one mark) bool { return one.At > from })
@@ -184,7 +184,7 @@ func (b *followBook) add(one piece, began uint64) {
 	b.write()
 }
 
-// remember notes how the file begins that is read, up to a position at most.
+// remember notes how the file that is read begins, up to a position at most.
 func (b *followBook) remember(file *os.File, position int64) {
 	known := &b.pieces[b.at]
 	bytes := int(min(position, headMost))

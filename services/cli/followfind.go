@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// piece is a file that a part of the stream is from, or what a file had until it was cut.
+// piece is a file that a part of the stream is from. A file that was cut is a new piece.
 type piece struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
-	// Born is in nanoseconds since 1970; zero where the file system does not tell.
+	// Born is in nanoseconds since 1970; zero if the file system does not tell.
 	Born int64 `json:"born,omitempty"`
-	// Began is the stream's offset at which the file's first byte is.
+	// Began is the offset of the file's first byte in the stream.
 	Began uint64 `json:"began"`
-	// Head is the SHA-256 of its first HeadBytes bytes: another tells that it was cut, and has grown since.
+	// Head is the SHA-256 of its first HeadBytes bytes: if it is different, the file was cut and has grown since.
 	Head      string `json:"head,omitempty"`
 	HeadBytes int    `json:"headBytes,omitempty"`
-	// Marks are what it had at its end now and then, the oldest first.
+	// Marks tell what it had at its end now and then, the oldest first.
 	Marks []mark `json:"marks,omitempty"`
 }
 
-// headMost is how many bytes tell what a file has from what it had before it was cut.
+// headMost is how many bytes at its beginning tell whether a file was cut.
 const headMost = 256
 
 // identify returns which file is open, and its size.
@@ -45,8 +45,8 @@ func identify(file *os.File) (piece, uint64, error) {
 	return p, stat.Size, nil
 }
 
-// same reports whether both are one file. Devices may be numbered anew when a machine starts, so that
-// they are asked only where times of birth are not known; inodes are used again.
+// same reports whether both are the same file. Inodes are used again, so that times of birth have to agree, too. If these are not known,
+// devices have to: these may get other numbers when the machine is started.
 func (p piece) same(other piece) bool {
 	if p.Born != 0 && other.Born != 0 {
 		return p.Inode == other.Inode && p.Born == other.Born
@@ -69,8 +69,8 @@ func headOf(file *os.File, bytes int) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// find opens a file that is remembered: under the name, or beside it under another. It returns none
-// if there is none, or if it was cut later, so that it has other bytes now.
+// find opens the file of a piece: under the followed name, or beside that under another. It returns none
+// if there is none, or if the file was cut later, so that it has other bytes now.
 func (f *following) find(known piece) (*os.File, uint64) {
 	if f.book.cutLater(known) {
 		return nil, 0
@@ -87,7 +87,7 @@ func (f *following) find(known piece) (*os.File, uint64) {
 	return nil, 0
 }
 
-// look opens a plain file, if it is one, without waiting for the other end of a pipe.
+// look opens a file if it is a plain one. It does not wait for the other end of a pipe.
 func look(path string) (*os.File, piece, uint64) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -103,14 +103,14 @@ func look(path string) (*os.File, piece, uint64) {
 	return nil, piece{}, 0
 }
 
-// beside returns the files whose names fit in the directory of the name, and in that of what it leads to.
+// beside returns the files whose names fit, in the directory of the followed name and, if that is a link, in that of its target.
 func (f *following) beside(fits func(name string) bool) (paths []string) {
 	dirs := []string{filepath.Dir(f.name)}
 	if target, err := filepath.EvalSymlinks(f.name); err == nil && filepath.Dir(target) != dirs[0] {
 		dirs = append(dirs, filepath.Dir(target))
 	}
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(dir) // those that were read all the same
+		entries, _ := os.ReadDir(dir) // it returns what it could read
 		for _, entry := range entries {
 			if entry.Type().IsRegular() && fits(entry.Name()) {
 				paths = append(paths, filepath.Join(dir, entry.Name()))
@@ -121,7 +121,7 @@ func (f *following) beside(fits func(name string) bool) (paths []string) {
 }
 
 // successor opens the file that comes after the one that was read: one that was rotated away before
-// it was seen, else the one that has the name. There may be none.
+// it was seen, or else the one that has the name. There may be none.
 func (f *following) successor() (*os.File, piece, error) {
 	named, err := os.Open(f.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,15 +141,15 @@ func (f *following) successor() (*os.File, piece, error) {
 		return nil, now, named.Close()
 	}
 	if missed, found := f.between(last, now); missed != nil {
-		_ = named.Close() // its turn comes
+		_ = named.Close() // it comes after that
 		return missed, found, nil
 	}
 	return named, now, nil
 }
 
-// between opens the oldest of the files that had the name after one and before another: that were born
-// between them, or in the same tick of the kernel's clock as the other, are named like rotated ones, and were written to after the one was. Copies that are
-// made of a file before it is cut were not.
+// between opens the oldest of the files that had the name after one and before other. These were born between the two, or in the same tick
+// of the kernel's clock as other, are named like rotated files, and were written to after one was. A copy that is made of a file before
+// it is cut was not.
 func (f *following) between(one, other piece) (oldest *os.File, found piece) {
 	for _, path := range f.beside(f.rotated) {
 		file, here, _ := look(path)
@@ -168,8 +168,8 @@ func (f *following) between(one, other piece) (oldest *os.File, found piece) {
 	return oldest, found
 }
 
-// rotated reports whether a name is that of a file that had the one that is followed: with a number or a date
-// behind it, or before its ending.
+// rotated reports whether a name is one that a rotation gives: the followed name with a number or a date after it, or before its
+// extension.
 func (f *following) rotated(name string) bool {
 	base := filepath.Base(f.name)
 	if suffix, is := strings.CutPrefix(name, base); is {
@@ -187,7 +187,7 @@ func isNumbered(suffix string) bool {
 	return len(suffix) > 1 && strings.ContainsAny(suffix[:1], ".-_") && strings.Trim(suffix, "0123456789.-_T:") == ""
 }
 
-// writtenBefore reports whether a file was written to for the last time before the one that was read.
+// writtenBefore reports whether a file was last written to before the one that was read.
 func (f *following) writtenBefore(file *os.File) bool {
 	if f.file == nil {
 		return false

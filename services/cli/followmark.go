@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// mark is what a file had before one of its bytes when all before that was read.
+// mark tells what a file had just before a position when all before that had been read.
 type mark struct {
 	At uint64 `json:"at"`
 	// Hash is the SHA-256 of the bytes before it, markBytes at most.
 	Hash string `json:"hash"`
 }
 
-// A power cut takes what was written to a file last and not synced, which may have been uploaded by then: some half a minute of it. A
-// file has marks of about so long, so that it is known up to where it still is what was uploaded, and its book says in which boot of the
-// machine they were made: what was read behind the newest may be other bytes in the next.
+// A power cut takes from a file what was written last and not synced, some half a minute of it, which may have been uploaded by then. A
+// file's marks reach back about that long, so that they tell up to where it is still what was uploaded. The book says in which boot of
+// the machine they were made: in the next, the file may have other bytes after the newest mark.
 const (
 	markBytes = 256
 	marksMost = 12
@@ -40,9 +40,9 @@ func (m mark) isIn(file *os.File) bool {
 	return err == nil && now == m
 }
 
-// goesOn returns from where on a piece's file is to be read, of which so many bytes are at the gatherer: behind these, or behind what
-// is still as it was if the file has lost its end since, or may have: the machine was started anew. It is not that file any more if it was
-// cut to its beginning.
+// goesOn returns from where on to read a piece's file, of which the gatherer has the bytes before within. That is at within, unless the
+// file has lost its end since, or may have, as the machine was started anew: then it is after what is unchanged. If the file was cut to
+// its beginning, it is no longer the piece's.
 func (p piece) goesOn(file *os.File, size, within uint64, rebooted bool) (from uint64, is bool) {
 	if !p.headIs(file) {
 		return 0, false
@@ -62,7 +62,7 @@ func (p piece) goesOn(file *os.File, size, within uint64, rebooted bool) (from u
 	switch {
 	case size >= within && len(p.Marks) == 0 && !rebooted:
 		return within, true
-	case isOther: // of all that is known it has the beginning alone
+	case isOther: // of all that is known of it, only the beginning is the same
 		return 0, false
 	case rebooted:
 		return min(uint64(p.HeadBytes), within), true
@@ -70,14 +70,14 @@ func (p piece) goesOn(file *os.File, size, within uint64, rebooted bool) (from u
 	return min(size, within), p.HeadBytes == headMost
 }
 
-// mark notes now and then what a file has before the next byte that is read of it.
+// mark makes a mark now and then.
 func (f *following) mark() {
 	if time.Since(f.marked) >= markEvery {
 		f.markHere()
 	}
 }
 
-// markHere notes what a file has before the next byte that is read of it.
+// markHere makes a mark before the next byte that is read.
 func (f *following) markHere() {
 	if f.file == nil {
 		return
@@ -89,7 +89,7 @@ func (f *following) markHere() {
 	}
 	one, err := markAt(f.file, at)
 	if err != nil {
-		return // it was cut just now, which is seen next
+		return // the file was cut just now, which the next read finds
 	}
 	if len(known.Marks) == marksMost {
 		known.Marks = slices.Delete(known.Marks, 0, 1)

@@ -34,7 +34,7 @@ var clientColumns = []column[gather.ClientStatus]{
 	{title: "RECEIVED", wide: true, cell: func(c gather.ClientStatus) string { return bytesize.Short(c.Received) }},
 }
 
-// clientsSpared are the columns that a terminal is spared which is not wide enough for all, in this order.
+// clientsSpared are the columns that are left out, in this order, on a terminal that is not wide enough for all.
 var clientsSpared = []string{"ROUND TRIP", "WINDOW", "CONNECTIONS", "PRIORITY", "HELD UP"}
 
 func clientState(c gather.ClientStatus) string {
@@ -49,7 +49,7 @@ func clientState(c gather.ClientStatus) string {
 	return c.State
 }
 
-// unlessPaused is what is said of a client, unless that sends nothing for a reason of another kind, which its state has.
+// unlessPaused is a cell about a client that is empty while the client is paused: its state says why then.
 func unlessPaused(c gather.ClientStatus, said string) string {
 	if c.Paused != "" {
 		return ""
@@ -57,7 +57,7 @@ func unlessPaused(c gather.ClientStatus, said string) string {
 	return said
 }
 
-// rateOf writes bytes per second as networks are spoken of.
+// rateOf writes bytes per second the way network speeds are given.
 func rateOf(bytesPerSecond uint64) string {
 	bits := float64(bytesPerSecond) * 8
 	switch {
@@ -86,7 +86,7 @@ func (a *app) gatherCommand() *cobra.Command {
 	return command
 }
 
-// withGatherer makes a command of an operator that talks to a gatherer.
+// withGatherer makes an operator's command that talks to a gatherer.
 func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, client *gather.Client, args []string) error) *cobra.Command {
 	var to string
 	a.gathererFlags(command, &to)
@@ -101,7 +101,7 @@ func (a *app) withGatherer(command *cobra.Command, do func(ctx context.Context, 
 	return command
 }
 
-// forOperators says whose call it is, of one that a gatherer did not allow: to see and decide who gets what is operators'.
+// forOperators adds to a gatherer's refusal that the call is for operators.
 func forOperators(err error) error {
 	var reported *sdk.Error
 	if errors.As(err, &reported) && reported.Reason == "DENIED" && strings.HasSuffix(reported.Message, "not allowed") {
@@ -110,7 +110,7 @@ func forOperators(err error) error {
 	return err
 }
 
-// bounded has a call take no longer than calls may.
+// bounded ends a call after the time that calls may take.
 func (a *app) bounded(do func(ctx context.Context, client *gather.Client, args []string) error) func(context.Context, *gather.Client, []string) error {
 	return func(ctx context.Context, client *gather.Client, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -142,7 +142,7 @@ func (a *app) gatherWatch() *cobra.Command {
 	})
 }
 
-// keepWatching watches again where a gatherer that was seen is away, which it says once each time.
+// keepWatching watches again while a gatherer that was seen is away, and says so once each time.
 func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen func()) error) error {
 	begun, told := false, false
 	for {
@@ -152,7 +152,7 @@ func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen f
 		}
 		if !told {
 			told = true
-			shown.end() // what is drawn next is below the line
+			shown.end() // draw below the line from now on
 			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)
 		}
 		if !pause.For(ctx, awayPause) {
@@ -164,7 +164,7 @@ func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen f
 // awayPause is how long to wait before a gatherer that is away is asked again.
 const awayPause = 2 * time.Second
 
-// watchClients shows all clients until that ends. seen is called each time.
+// watchClients shows all clients until the watch ends, and calls seen each time.
 func (a *app) watchClients(ctx context.Context, client *gather.Client, shown *screen, seen func()) error {
 	for all, err := range client.Watch(ctx) {
 		if err != nil {
@@ -184,7 +184,7 @@ func (a *app) showClients(shown *screen, all gather.Snapshot) error {
 		return a.event(all, line+clientLine(all.Clients))
 	}
 	width, height := shown.size()
-	table, err := clientTable(all.Clients, a.output == "wide", width, height-2) // below the line, and above the cursor
+	table, err := clientTable(all.Clients, a.output == "wide", width, height-2) // the line above it, and the cursor's
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func clientTable(clients []gather.ClientStatus, wide bool, width, fit int) ([]st
 	return append(table[:1:1], rows...), nil
 }
 
-// togetherLine tells what some clients get together.
+// togetherLine says what some clients get together.
 func togetherLine(clients []gather.ClientStatus) string {
 	rate, paused := uint64(0), 0
 	for _, c := range clients {
@@ -214,7 +214,7 @@ func togetherLine(clients []gather.ClientStatus) string {
 	return fmt.Sprintf("%s together, %d paused", cmp.Or(rateOf(rate), "nothing"), paused)
 }
 
-// clientLine tells in a line what each client gets.
+// clientLine says in a line what each client gets.
 func clientLine(clients []gather.ClientStatus) string {
 	var line strings.Builder
 	for _, c := range clients {
@@ -278,16 +278,20 @@ others. It holds from the next half second on. Rates are bytes per second.
 	return command
 }
 
-// readPolicy reads a policy to its end, however long whoever writes it takes.
+// readPolicy reads a policy to its end, however long the user takes to write it.
 func readPolicy(ctx context.Context, name string) (gather.Policy, error) {
 	text, err := readAll(ctx, name)
 	if err != nil {
 		return gather.Policy{}, err
 	}
-	return gather.ParsePolicy(text)
+	policy, err := gather.ParsePolicy(text)
+	if err != nil && name != "-" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return policy, err
 }
 
-// maxPolicyText bounds what is read as a policy.
+// maxPolicyText is how many bytes a policy may have.
 const maxPolicyText = 4 << 20
 
 // readAll reads a file, or standard input until ctx is done.

@@ -15,8 +15,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// Clients are drawn as a screen has columns and lines for them; of those that do not fit it is said how many they are, what
-// they get, and how many of them wait.
+// Clients are drawn as far as a screen has columns and lines for them. A line says how many do not fit, what these get, and how many of
+// them wait.
 func TestClientsAreDrawn(t *testing.T) {
 	clients := []gather.ClientStatus{
 		{Name: "alice", Attached: true, Share: policy.Share{Target: 125_000}, Rate: 250_000, RTT: 20 * time.Millisecond, Window: 64 << 10, Connections: 1, Wanted: 2, State: "persistent"},
@@ -56,7 +56,7 @@ func TestClientsAreDrawn(t *testing.T) {
 	}
 }
 
-// A gatherer that is away is told of once, where the table was, until it is seen again.
+// That a gatherer is away is said once, where the table was, until it is seen again.
 func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder

@@ -30,7 +30,7 @@ var groupColumns = []column[sdk.Group]{
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
 }
 
-// limits says what a group bounds.
+// limits says what a group's limits are.
 func limits(l sdk.Limits) string {
 	var all []string
 	add := func(is bool, text string) {
@@ -59,7 +59,7 @@ type policyFlags struct {
 	fields map[string]string // by flag
 }
 
-// What the words of a policy mean, as flags of groups and of deliveries say it, before what holds without the flag.
+// What the words of a policy mean. Flags of groups and of deliveries say this, and then their default.
 const (
 	usageMode = "when agents acknowledge: hop (what they have) or end-to-end (what all below them have)"
 	usageAck  = "when a member counts as complete: relayed or received (it has all, verified and in its place) or durable (and synced to its disk)"
@@ -68,8 +68,11 @@ const (
 
 func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	p := &policyFlags{fields: make(map[string]string)}
-	add := func(flag, field string) { p.fields[flag] = field }
-	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); who has joined keeps what it has")
+	add := func(flag, field string) {
+		p.fields[flag] = field
+		sets(flags, map[string]string{flag: "policy." + field})
+	}
+	flags.StringSliceVar(&p.roles, "roles", nil, "roles that members may have when they join: send, receive (all if empty); members that have joined keep theirs")
 	add("roles", "allowed_roles")
 	flags.StringVar((*string)(&p.policy.ControlMode), "mode", "", usageMode+" (hop)")
 	add("mode", "control_mode")
@@ -77,6 +80,7 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("ack", "ack_level")
 	flags.StringVar((*string)(&p.policy.SlowMember.Action), "slow", "", usageSlow+" (detach with hop, pace with end-to-end)")
 	add("slow", "slow_member.action")
+	sets(flags, map[string]string{"slow": "policy.slow_member"})
 	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.FloorBytesPerSecond), "slow-floor", "with pace: bytes per second below which a member is given up (never)")
 	add("slow-floor", "slow_member.floor_bytes_per_second")
 	addSize(flags, (*bytesize.Size)(&p.policy.SlowMember.LagBytes), "slow-lag-bytes", "with evict: bytes that a member may lag behind, as 64MiB (no bound; evict needs one of both)")
@@ -104,13 +108,13 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	return p
 }
 
-// addLabels adds a flag for labels, of which none is nothing to show.
+// addLabels adds a flag for labels. Its help shows no default.
 func addLabels(flags *pflag.FlagSet, labels *map[string]string, usage string) {
 	flags.StringToStringVar(labels, "label", nil, usage)
 	flags.Lookup("label").DefValue = ""
 }
 
-// addSize adds a flag for a number of bytes, of which none is nothing to show.
+// addSize adds a flag for a number of bytes. Its help shows no default.
 func addSize(flags *pflag.FlagSet, size *bytesize.Size, name, usage string) {
 	flags.Var(size, name, usage)
 	flags.Lookup(name).DefValue = ""
@@ -260,7 +264,7 @@ func (a *app) groupEvent(event sdk.GroupEvent) error {
 		for i, group := range event.Snapshot {
 			names[i] = group.Name
 		}
-		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "group"), orDash(join(names))))
+		return a.event(groupChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "group"), orDash(strings.Join(names, ", "))))
 	}
 	g := event.Group
 	line := fmt.Sprintf("%s group %s: %d members, %s, %s, slow members %s, epoch %d", a.sign(event.Change), g.Name, g.Members,
@@ -268,7 +272,7 @@ func (a *app) groupEvent(event sdk.GroupEvent) error {
 	return a.event(groupChange{Change: event.Change, Group: &g}, line)
 }
 
-// sign shows a change with one character.
+// sign shows a change as one character.
 func (a *app) sign(change sdk.ChangeType) string {
 	switch change {
 	case sdk.Added:

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// lapsed writes a configuration whose credentials no manager takes any more.
+// lapsed writes a configuration whose credentials no manager accepts any more.
 func lapsed(t *testing.T) (file string) {
 	t.Helper()
 	ca, err := identity.NewCA(identity.DefaultTrustDomain, func() time.Time { return time.Now().Add(-24 * time.Hour) })
@@ -36,7 +36,7 @@ func lapsed(t *testing.T) (file string) {
 	return file
 }
 
-// Who has an identity no more is told to enroll, and not that no manager answers.
+// A user whose credentials have lapsed is told to enroll, and not that no manager answers.
 func TestLapsedCredentials(t *testing.T) {
 	file := lapsed(t)
 	for _, command := range [][]string{{"status"}, {"gather", "clients", "--to", "archive"}} {
@@ -48,7 +48,7 @@ func TestLapsedCredentials(t *testing.T) {
 	}
 }
 
-// A member whose credentials lapse while it hears nobody waits for more than a manager.
+// A member whose credentials lapse while it hears no manager says that it waits for more than a manager.
 func TestAwaySaysThatCredentialsHaveLapsed(t *testing.T) {
 	config, err := sdk.ReadConfig(lapsed(t))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestAwaySaysThatCredentialsHaveLapsed(t *testing.T) {
 	}
 }
 
-// That nobody reads what is said of the managers does not keep them from being heard.
+// If nobody reads what is said about managers, they are heard all the same.
 func TestAwayDoesNotWaitForItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()

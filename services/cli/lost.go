@@ -13,10 +13,10 @@ import (
 )
 
 // lostPause is how often a member that has joined again asks what became of what it was receiving before. What agents still have
-// of it begins here anew well before it is asked first.
+// begins here again well before the first time.
 const lostPause = 10 * time.Second
 
-// sayLost says, until it is stopped, what became of that with which no agent goes on. Where it was the one delivery to receive, that
+// sayLost says, until it is stopped, what became of deliveries that no agent goes on with. If one was the only delivery to receive, that
 // ends the member.
 func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull, end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -32,12 +32,12 @@ func (a *app) sayLost(ctx context.Context, client *sdk.Client, p *pull, end cont
 	}
 }
 
-// lostOnce is why a member ends that receives one delivery, which has ended without it, or with it but unseen: err is nil then.
+// lostOnce is why a member that receives one delivery ends: the delivery has ended without it, or with it, but unseen. err is nil then.
 type lostOnce struct{ err error }
 
 func (l *lostOnce) Error() string { return "the one delivery has ended" }
 
-// lookForLost tells of all that has ended without this member, and asks no more for it. One that runs may begin again here.
+// lookForLost tells of deliveries that have ended without this member, and asks no more for them. Those that run may begin here again.
 func (a *app) lookForLost(ctx context.Context, client *sdk.Client, p *pull, end context.CancelCauseFunc) {
 	for _, in := range p.underWay.leftBehind() {
 		asking, cancel := context.WithTimeout(ctx, a.timeout)
@@ -56,7 +56,7 @@ func (a *app) lookForLost(ctx context.Context, client *sdk.Client, p *pull, end 
 	}
 }
 
-// outcome is how one delivery ended whose end was not seen here: where there is a command for it, it was not run.
+// outcome is how a delivery ended whose end was not seen here: its command, if there is one, was not run.
 func (p *pull) outcome(in sdk.Incoming, why error) error {
 	if why == nil && p.exec != "" {
 		return fmt.Errorf("--exec was not run for %s, which has arrived", printable.Text(in.Name))
@@ -69,7 +69,7 @@ var (
 	errForgotten = errors.New("no manager knows of it any more: push it again")
 )
 
-// fate returns why a member does not get a delivery any more, if that is known; nil of one that it has.
+// fate returns why a member gets no more of a delivery, if that is known; nil if the member has it.
 func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
 	switch {
 	case sdk.CodeOf(err) == sdk.NotFound:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func (a *app) memberEvent(event sdk.MemberEvent) error {
 		for i, member := range event.Snapshot {
 			names[i] = member.Name
 		}
-		return a.event(memberChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "member"), orDash(join(names))))
+		return a.event(memberChange{Snapshot: event.Snapshot}, fmt.Sprintf("%s: %s", plural(len(names), "member"), orDash(strings.Join(names, ", "))))
 	}
 	m := event.Member
 	line := fmt.Sprintf("%s %s joined from %s (%s)", a.sign(event.Change), m.Name, orDash(m.Node), join(m.Roles))
@@ -88,10 +89,10 @@ var farewells = map[sdk.MemberState]string{
 	"expelled": "was expelled",
 }
 
-// nodeVariable names the machine where the host's name does not, as in a pod.
+// nodeVariable names the machine if the host's name does not, as in a pod.
 const nodeVariable = "GROUPCAST_NODE"
 
-// thisNode is the machine that this runs on, as agents there call it.
+// thisNode returns the name of this machine, as agents on it call it.
 func thisNode() string {
 	hostname, _ := os.Hostname()
 	return cmp.Or(os.Getenv(nodeVariable), hostname)
@@ -134,10 +135,10 @@ func (a *app) joinCommand() *cobra.Command {
 	return command
 }
 
-// leaveTimeout is how long an interrupted member takes to say goodbye.
+// leaveTimeout is how long an interrupted member may take to leave.
 const leaveTimeout = 3 * time.Second
 
-// holdSession shows events until ctx is done, which leaves, or the session ends.
+// holdSession shows events until the session ends, or until ctx is done: then it leaves.
 func (a *app) holdSession(ctx context.Context, session *sdk.Session) error {
 	defer session.Close()
 	joined := session.Member()

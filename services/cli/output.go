@@ -29,8 +29,8 @@ func (a *app) checkOutput() error {
 	return nil
 }
 
-// outlastReaders has a command end in order, or go on, when nobody reads its output any more: writes fail then, where Go would end
-// the process, with what it has begun.
+// outlastReaders has a command end in order, or go on, when nobody reads its output any more: writes fail then. By default Go would end
+// the process, and with it what it has begun.
 func outlastReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // column is a column of a table.
@@ -38,13 +38,13 @@ type column[R any] struct {
 	title string
 	wide  bool // only in wide tables
 	cell  func(R) string
-	long  bool // what may be of any length: cut but in wide tables
+	long  bool // cells may have any length: they are cut, except in wide tables
 }
 
-// mostCell is how many characters of what may be long a table shows.
+// mostCell is how many characters of a long cell a table shows.
 const mostCell = 40
 
-// cutMiddle leaves out the middle of what has more characters than fit: how a name begins and ends tells most of it.
+// cutMiddle leaves out the middle of a text that has too many characters: how a name begins and ends tells most about it.
 func cutMiddle(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -54,7 +54,7 @@ func cutMiddle(text string, most int) string {
 	return string(runes[:most-1-end]) + "…" + string(runes[len(runes)-end:])
 }
 
-// printList writes records in the output that was asked for.
+// printList writes records in the output format that was asked for.
 func printList[R any](a *app, records []R, columns []column[R]) error {
 	if records == nil {
 		records = []R{} // an empty list, not null
@@ -73,7 +73,7 @@ func printOne[R any](a *app, record R, columns []column[R]) error {
 	return printTable(a.stdout, []R{record}, columns, a.output == "wide")
 }
 
-// printData writes JSON or YAML, if that was asked for.
+// printData writes JSON or YAML if that was asked for, and reports whether it has.
 func (a *app) printData(value any) (done bool, err error) {
 	switch a.output {
 	case "json":
@@ -114,8 +114,8 @@ func printTable[R any](w io.Writer, records []R, columns []column[R], wide bool)
 	return table.Flush()
 }
 
-// fitted returns the lines of a table that is at most so many characters wide, if leaving out the spared columns one after the
-// other makes it so.
+// fitted returns the lines of a table. It leaves out the spared columns, one after the other, until the table is at most so many
+// characters wide.
 func fitted[R any](records []R, columns []column[R], spared []string, wide bool, width int) (lines []string, err error) {
 	for left := range len(spared) + 1 {
 		kept := slices.DeleteFunc(slices.Clone(columns), func(c column[R]) bool { return slices.Contains(spared[:left], c.title) })
@@ -170,12 +170,20 @@ func orDash(text string) string {
 	return text
 }
 
-// plural is so many of what there can be several of.
+// plural counts something, in the singular or the plural.
 func plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
+}
+
+// isAre is plural with the verb.
+func isAre(n int, what string) string {
+	if n == 1 {
+		return plural(n, what) + " is"
+	}
+	return plural(n, what) + " are"
 }
 
 func age(since time.Time) string {

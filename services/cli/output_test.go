@@ -17,7 +17,7 @@ func TestCutMiddle(t *testing.T) {
 	}
 }
 
-// A name of 255 bytes leaves a table one that can be read; a wide one has all of it.
+// A table with a name of 255 bytes can still be read; a wide one has all of the name.
 func TestLongNamesAreCut(t *testing.T) {
 	name := strings.Repeat("n", 251) + ".bin"
 	columns := []column[string]{{title: "NAME", long: true, cell: func(s string) string { return s }}, {title: "ID", cell: func(s string) string { return s }}}
@@ -32,7 +32,7 @@ func TestLongNamesAreCut(t *testing.T) {
 	}
 }
 
-// Where a table does not fit, columns are left out in their order, and no more than have to be.
+// If a table does not fit, columns are left out in their order, and no more than have to be.
 func TestTablesAreFitted(t *testing.T) {
 	var columns []column[string]
 	for _, title := range []string{"NAME", "AGE", "SIZE"} {
@@ -46,7 +46,7 @@ func TestTablesAreFitted(t *testing.T) {
 	}
 }
 
-// What the API has no message for writes numbers of 64 bits as the API does, too: as text.
+// Records that the API has no message for write numbers of 64 bits as the API does: as text.
 func TestNumbersAreTextInJSON(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out, stderr: io.Discard, output: "json"}

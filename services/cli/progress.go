@@ -17,37 +17,37 @@ import (
 
 // standing is how far a delivery or a replication is, as progress shows it.
 type standing struct {
-	title, sent   string // what it is, and a line that says how much of it was sent
+	title, sent   string // what it is, and a line about how much was sent
 	parts         []part
-	drawn         func(fit int) []string // what is drawn instead of the parts; nil draws them
+	drawn         func(fit int) []string // what is drawn in place of the parts; nil draws these
 	complete, all int
 	length        uint64
 }
 
-// part is how far one of those is that get it.
+// part is how far one of the receivers is.
 type part struct {
-	name, state, text string // the text is the state with its reason
-	moving            bool   // it gets more
-	open              bool   // somebody waits for it
+	name, state, text string // text is the state with its reason
+	moving            bool   // it still gets more
+	open              bool   // it is waited for
 	bytes             uint64
 	elapsed           time.Duration
 	unknown           bool // nobody knows how many bytes
 }
 
-// progress shows how something goes on: on a terminal, a screen that is drawn again
-// and again; elsewhere, a line for whatever is new.
+// progress shows how something goes on: on a terminal, as a screen that is drawn again
+// and again; elsewhere, with a line for whatever is new.
 type progress struct {
 	*screen
-	tree     bool // draw who feeds whom in a delivery, not how far each member is
+	tree     bool // draw who feeds whom, in place of how far each member is
 	told     map[string]string
 	said     string // the last line that said how far it is
 	lastLine time.Time
 	unserved unserved
 	before   map[string]sample
-	most     map[string]uint64 // what was seen at each who gets it, at nodes of a tree, and, without a name, as sent
+	most     map[string]uint64 // the most that was seen at each receiver and node of a tree and, under an empty name, as sent
 }
 
-// sample is what somebody had at a time, for the rate.
+// sample is how much somebody had at a time, for the rate.
 type sample struct {
 	at    time.Time
 	bytes uint64
@@ -55,15 +55,15 @@ type sample struct {
 }
 
 const (
-	// linePause is how often it is told, where there is no terminal, how far it is.
+	// linePause is how often there is a line about how far it is, if there is no terminal.
 	linePause = 5 * time.Second
-	// mostBar is how many characters a bar has at most, mostName a name, and besides what else a line has.
+	// mostBar is how many characters a bar has at most, mostName a name, and besides the rest of a line.
 	mostBar, mostName, besides = 24, 16, 32
-	// mostWaiting is how many are named of those that are waited for, or get nothing.
+	// mostWaiting is how many are named that are waited for, or that get nothing.
 	mostWaiting = 3
-	// rateSpan is over how long a rate is measured at least.
+	// rateSpan is the shortest time over which a rate is measured.
 	rateSpan = 400 * time.Millisecond
-	// stillSpan is after how long without more somebody counts as still.
+	// stillSpan is how long somebody must have got nothing to count as still.
 	stillSpan = 3 * time.Second
 )
 
@@ -73,13 +73,13 @@ func newProgress(a *app) *progress {
 	return &progress{screen: shown, told: make(map[string]string), before: make(map[string]sample), unserved: unserved{members: make(map[string]*missing)}, most: make(map[string]uint64), lastLine: time.Now()}
 }
 
-// atLeast returns how much somebody has: never less than was seen, for a manager that begins to lead has yet to hear of it.
+// atLeast returns how much somebody has. It is never less than was seen before: a manager that begins to lead has yet to hear of it.
 func (p *progress) atLeast(who string, bytes uint64) uint64 {
 	p.most[who] = max(p.most[who], bytes)
 	return p.most[who]
 }
 
-// seen returns a delivery with all that was seen of it.
+// seen returns a delivery with nothing less than was seen of it before.
 func (p *progress) seen(d sdk.Delivery) sdk.Delivery {
 	d.SentBytes, d.Receipts, d.Tree = p.atLeast("", d.SentBytes), slices.Clone(d.Receipts), slices.Clone(d.Tree)
 	for i, r := range d.Receipts {
@@ -92,7 +92,7 @@ func (p *progress) seen(d sdk.Delivery) sdk.Delivery {
 	return d
 }
 
-// watchToEnd shows all that a watch yields, or writes it as data, and returns the last.
+// watchToEnd shows all that a watch yields, or writes it as data, and returns the last of it.
 func watchToEnd[R any](a *app, states iter.Seq2[R, error], show func(R), shown *progress) (last R, err error) {
 	defer shown.end()
 	for state, err := range states {
@@ -130,7 +130,10 @@ func (p *progress) show(d sdk.Delivery) {
 	case p.tree && slices.Contains(d.LeftOut, "tree"):
 		s.drawn = func(int) []string { return []string{"the tree does not fit into one answer"} }
 	case p.tree && len(d.Tree) > 0:
-		s.drawn = func(fit int) []string { return treeLines(d, fit) }
+		s.drawn = func(fit int) []string {
+			width, _ := p.size()
+			return treeLines(d, width, fit)
+		}
 	}
 	p.present(s)
 }
@@ -144,7 +147,7 @@ func (p *progress) present(s standing) {
 	p.draw(s)
 }
 
-// tell writes a line for each part whose state has changed, and one now and then.
+// tell writes a line for each part whose state has changed, and one about all now and then.
 func (p *progress) tell(s standing) {
 	for _, one := range s.parts {
 		if p.told[one.name] != one.state && !one.moving {
@@ -161,7 +164,7 @@ func (p *progress) tell(s standing) {
 	}
 }
 
-// line says how it is, and how much it has if anybody knows.
+// line says how a part stands, and how much it has, if that is known.
 func (one part) line() string {
 	if one.unknown {
 		return one.name + ": " + one.text
@@ -183,7 +186,7 @@ func waitingFor(parts []part) string {
 	return "; waiting for " + listed(names)
 }
 
-// listed names as many as one reads in a line.
+// listed names as many as can be read in a line.
 func listed(names []string) string {
 	if more := len(names) - mostWaiting; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostWaiting], ", "), more)
@@ -193,22 +196,21 @@ func listed(names []string) string {
 
 // draw draws the screen over what was drawn before.
 func (p *progress) draw(s standing) {
-	_, height := p.size()
+	width, height := p.size()
 	fit, lines := max(height-3, 1), []string{s.title}
 	if s.drawn != nil {
 		lines = append(lines, s.drawn(fit)...)
 	} else {
-		lines = append(lines, p.partLines(s, fit)...)
+		lines = append(lines, p.partLines(s, width, fit)...)
 	}
 	p.drawLines(lines)
 }
 
-// partLines draws how far each part is.
-func (p *progress) partLines(s standing, fit int) (lines []string) {
+// partLines draws how far each part is, on a screen of a width. Its last column stays empty: see drawLines.
+func (p *progress) partLines(s standing, width, fit int) (lines []string) {
 	parts, hidden := undone(s.parts, fit)
-	width, _ := p.size()
 	for _, one := range parts {
-		lines = append(lines, p.line(s, one, width))
+		lines = append(lines, p.line(s, one, width-1))
 	}
 	if hidden > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more: %d of %d complete", hidden, s.complete, s.all))
@@ -216,12 +218,12 @@ func (p *progress) partLines(s standing, fit int) (lines []string) {
 	return lines
 }
 
-// undone returns as many parts as fit, those first that somebody waits for.
+// undone returns as many parts as fit, beginning with those that are waited for.
 func undone(all []part, fit int) (shown []part, hidden int) {
 	if len(all) <= fit {
 		return all, 0
 	}
-	fit-- // for the line that says so
+	fit-- // for a line about the others
 	for _, want := range []bool{true, false} {
 		for _, one := range all {
 			if one.open == want && len(shown) < fit {
@@ -253,8 +255,8 @@ func (p *progress) line(s standing, one part, width int) string {
 	return fmt.Sprintf("%s %s%s%10s %10s/s", name, bar, share, bytesize.Short(one.bytes), bytesize.Short(uint64(p.rate(one))))
 }
 
-// rate returns at which rate somebody receives: between the last two times that it
-// was heard to have more.
+// rate returns how fast somebody receives: between the last two times that it was heard
+// to have more.
 func (p *progress) rate(one part) float64 {
 	now, before := time.Now(), p.before[one.name]
 	passed := now.Sub(before.at)
@@ -270,11 +272,11 @@ func (p *progress) rate(one part) float64 {
 	return before.rate
 }
 
-// refusedPause is how often managers are asked whether they refuse writes.
+// refusedPause is how often to ask managers whether they refuse writes.
 const refusedPause = 5 * time.Second
 
-// sayRefused tells, until it is stopped, that the managers refuse writes, as on a full disk, and when they take them again: what
-// is under way goes on meanwhile, and nothing of it is decided.
+// sayRefused tells, until it is stopped, that the managers refuse writes, as with a full disk, and when they accept them again: meanwhile
+// transfers go on, and their outcome is not decided.
 func (a *app) sayRefused(ctx context.Context, client *sdk.Client, say func(string)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup

@@ -40,7 +40,7 @@ func TestOpenPartsAreShownFirst(t *testing.T) {
 	}
 }
 
-// A line fits, however narrow the terminal is, and says in any case how much of it is there.
+// A line fits, however narrow the terminal is, and always says how much is there.
 func TestLinesFit(t *testing.T) {
 	p := newProgress(&app{stderr: io.Discard})
 	one := part{name: "a-member-with-a-long-name", moving: true, bytes: 100 << 20}
@@ -48,6 +48,19 @@ func TestLinesFit(t *testing.T) {
 		line := p.line(standing{length: 200 << 20}, one, width)
 		if got := utf8.RuneCountInString(line); got > width || !strings.Contains(line, " 50% ") || !strings.Contains(line, "100 MiB") {
 			t.Errorf("%d characters of %d: %q", got, width, line)
+		}
+	}
+}
+
+// A part's line has no more columns than a screen draws of it, which leaves out the last one.
+func TestPartsFitAScreen(t *testing.T) {
+	p := newProgress(&app{stderr: io.Discard})
+	s := standing{length: 200 << 20, parts: []part{{name: "node-1", moving: true, bytes: 100 << 20}}}
+	for _, width := range []int{40, 44, 50, 80, 200} {
+		for _, line := range p.partLines(s, width, 10) {
+			if drawn := cutColumns(line, width-1); drawn != line || !strings.HasSuffix(line, "/s") {
+				t.Errorf("of %d columns: %q is drawn as %q", width, line, drawn)
+			}
 		}
 	}
 }
@@ -66,8 +79,8 @@ func TestLinesWithoutTerminal(t *testing.T) {
 	}
 }
 
-// A manager that begins to lead knows of no progress until it is told again: what is shown meanwhile does not fall back, nor
-// is what was given to be shown another.
+// A manager that begins to lead knows of no progress until it is told again. What is shown meanwhile does not fall back, and the delivery
+// that was given is not changed.
 func TestProgressDoesNotFallBack(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&app{stderr: &out})
@@ -87,7 +100,7 @@ func TestProgressDoesNotFallBack(t *testing.T) {
 	if want := "01234567: 100 B of 200 B sent, 0 of 1 members complete; waiting for n1\n"; out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
-	if d := p.seen(forgotten); d.Receipts[0].Bytes != 90 || !strings.Contains(treeLines(d, 5)[0], " 45% ") {
+	if d := p.seen(forgotten); d.Receipts[0].Bytes != 90 || !strings.Contains(treeLines(d, 80, 5)[0], " 45% ") {
 		t.Errorf("after that it has %+v", d)
 	}
 	if d := p.seen(told(110, 95)); d.SentBytes != 110 || d.Receipts[0].Bytes != 95 || d.Tree[0].Bytes != 95 {
@@ -95,7 +108,7 @@ func TestProgressDoesNotFallBack(t *testing.T) {
 	}
 }
 
-// How much a member has that nobody knows of is no number, unless more was seen before.
+// If nobody knows how much a member has, no number is shown, unless one was seen before.
 func TestUnknownBytesAreNoNumber(t *testing.T) {
 	a, out, shown := concluding()
 	told := a.stderr.(*bytes.Buffer)

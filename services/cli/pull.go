@@ -34,7 +34,7 @@ type pull struct {
 	underWay underWay
 
 	joined      bool // it has been a member before
-	refusedKept bool // and that is said
+	refusedKept bool // that kept deliveries are refused was said
 }
 
 func (a *app) pullCommand() *cobra.Command {
@@ -43,12 +43,12 @@ func (a *app) pullCommand() *cobra.Command {
 		Use: "pull --group GROUP --into DIR", Short: "Be a member of a group that receives what others push", Args: cobra.NoArgs,
 		Long: `Joins a group and receives all that is delivered to it until interrupted, several
 deliveries at once. An object appears in the directory whole and verified, under its
-name; what is unfinished is below .groupcast-partial, and gone on with when the same
+name; what is unfinished is below .groupcast-partial, and goes on when the same
 is pushed again. A stream is NAME.incomplete until all of it has come.
 
 --exec runs a command by the shell for each object, with GROUPCAST_PATH,
 GROUPCAST_NAME, GROUPCAST_SENDER, GROUPCAST_DELIVERY and GROUPCAST_BYTES in its
-environment, one after another; what else is delivered is received meanwhile.
+environment, one after another; other deliveries are received meanwhile.
 
 --relay makes the member a session agent of its group, too: what it receives, it passes
 on to others, so that a group needs no agents of its own. The group's policy has to
@@ -81,7 +81,7 @@ func (p *pull) flags(flags *pflag.FlagSet) {
 	p.relay.flags(flags)
 }
 
-// check says what is wrong with what it was asked for.
+// check returns what is wrong with the flags.
 func (p *pull) check(flags *pflag.FlagSet) error {
 	if p.into == "" && !p.stdout {
 		return errors.New("name a directory with --into, or --stdout for streams")
@@ -92,18 +92,18 @@ func (p *pull) check(flags *pflag.FlagSet) error {
 	return p.relay.check(flags)
 }
 
-// keepPulling pulls in one session after the other, where the managers did not hear of one for too long.
+// keepPulling pulls in one session after another: a session expires if the managers do not hear of it for too long.
 func (a *app) keepPulling(command *cobra.Command, p *pull) error {
 	p.output = &streamsOut{to: a.stdout, all: make(map[string]*written)}
 	p.commands.run = func(one sdk.Arrived) error {
 		err := execute(command.Context(), a.stderr, p.exec, one)
-		if err != nil && (!p.once || errors.Is(err, errInterrupted)) { // else it is the outcome, and told as that
+		if err != nil && (!p.once || errors.Is(err, errInterrupted)) { // otherwise it is the outcome, which is told at the end
 			fmt.Fprintln(a.stderr, err)
 		}
 		return err
 	}
 	return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-		defer func() { _ = p.commands.end() }() // each that failed was told
+		defer func() { _ = p.commands.end() }() // failures were told
 		for {
 			err := a.pull(ctx, client, p)
 			if !isExpired(err) {
@@ -151,11 +151,14 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 	}
 	defer stop()
 	p.joined = true
-	outlastReaders() // it leaves its group
+	outlastReaders() // so that it leaves its group at the end
 	receiving, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer a.sayLost(ctx, client, p, end)()
 	options := a.receiveOptions(p)
+	if p.once {
+		defer p.underWay.sayNothingNew(ctx, a.stderr, session.Member().Name)()
+	}
 	defer func() {
 		if ctx.Err() != nil {
 			p.underWay.unfinished(a.stderr, p)
@@ -182,7 +185,7 @@ func (a *app) pull(ctx context.Context, client *sdk.Client, p *pull) (err error)
 	return errInterrupted
 }
 
-// joinToReceive joins; who was a member before does so as often as it takes.
+// joinToReceive joins. One that has been a member before tries as often as it takes.
 func (a *app) joinToReceive(ctx context.Context, client *sdk.Client, p *pull) (*sdk.Session, error) {
 	a.sayReplaced(ctx, client, p.join)
 	if p.joined {
@@ -191,7 +194,7 @@ func (a *app) joinToReceive(ctx context.Context, client *sdk.Client, p *pull) (*
 	return a.join(ctx, client, p.join)
 }
 
-// startRelay has the member relay, if it is to. One that did before does so again as soon as the managers let it.
+// startRelay has the member relay, if it was asked to. One that did before does so again as soon as the managers let it.
 func (p *pull) startRelay(ctx context.Context, a *app, session *sdk.Session) (stop func(), err error) {
 	if !p.joined {
 		return p.relay.start(ctx, a, session, p)
@@ -210,7 +213,7 @@ func (p *pull) startRelay(ctx context.Context, a *app, session *sdk.Session) (st
 
 func (a *app) receiveOptions(p *pull) sdk.ReceiveOptions {
 	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Once: p.once, Begun: func(in sdk.Incoming) {
-		if !p.takes(in) { // it is refused, as is said then
+		if !p.takes(in) { // it is refused, which is said later
 			return
 		}
 		p.underWay.begins(in)
@@ -222,8 +225,8 @@ func (a *app) receiveOptions(p *pull) sdk.ReceiveOptions {
 	return options
 }
 
-// take says what has arrived, also to who was interrupted meanwhile: the managers have its receipt, so that it does not come
-// again. It reports whether nothing else is to be received, and how that ended.
+// take says what has arrived, even if it is interrupted meanwhile: the managers have the receipt, so that it does not come
+// again. It reports whether nothing else is to be received, and returns how that one ended.
 func (a *app) take(ctx context.Context, client *sdk.Client, p *pull, one sdk.Arrived) (over bool, outcome error) {
 	p.underWay.ends(one.ID)
 	p.output.forget(one.ID)
@@ -240,10 +243,10 @@ func (a *app) take(ctx context.Context, client *sdk.Client, p *pull, one sdk.Arr
 	return true, errors.Join(err, one.Err)
 }
 
-// takeUnseen takes what had arrived as receiving ended, and was not seen.
+// takeUnseen takes deliveries that had arrived when receiving ended, and were not yielded.
 func (a *app) takeUnseen(ctx context.Context, client *sdk.Client, session *sdk.Session, options sdk.ReceiveOptions, p *pull) (over bool, outcome error) {
 	ended, end := context.WithCancel(ctx)
-	end() // nothing more is to come
+	end() // nothing more is awaited
 	for one, err := range session.Receive(ended, options) {
 		if err != nil {
 			break
@@ -255,8 +258,8 @@ func (a *app) takeUnseen(ctx context.Context, client *sdk.Client, session *sdk.S
 	return over, outcome
 }
 
-// sayReplaced says that a member of this name is joined already: of two sessions of one name the later one ends the other, which
-// may be what is wanted, and may be somebody else's.
+// sayReplaced says so if a member of this name is joined already. Of two sessions of one name the later ends the earlier, which may be
+// intended, or may be somebody else's.
 func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join) {
 	asking, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -271,7 +274,7 @@ func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join
 	}
 }
 
-// awaited says what a member that receives one delivery waits for, once it has begun with that.
+// awaited says what a member that receives one delivery waits for, if it has begun to receive it.
 func (p *pull) awaited() string {
 	left := p.underWay.leftBehind()
 	if !p.once || len(left) == 0 {
@@ -280,8 +283,8 @@ func (p *pull) awaited() string {
 	return fmt.Sprintf(" for the rest of %s, or what became of it", printable.Text(left[0].Name))
 }
 
-// takes reports whether a delivery is one of those that this member is here for: without a directory,
-// streams alone.
+// takes reports whether this member takes a delivery: without a directory, it takes only
+// streams.
 func (p *pull) takes(one sdk.Incoming) bool { return p.into != "" || one.Kind == sdk.Stream }
 
 // arrivedEvent is an arrival as JSON.
@@ -296,8 +299,8 @@ type arrivedEvent struct {
 	Datagrams *datagramCounts `json:"datagrams,omitempty"`
 }
 
-// refuseKept says once that what was there before this member, and is nothing for it, is refused: nobody waits for that, and it
-// may be much.
+// refuseKept says once that kept deliveries that this member does not take are refused: nobody waits for these, and there may be
+// many.
 func (a *app) refuseKept(p *pull) {
 	if !p.refusedKept {
 		p.refusedKept = true
@@ -315,7 +318,7 @@ func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
-		why := strings.TrimPrefix(printable.OneLine(one.Err.Error()), "failed: ") // as the reason may be
+		why := strings.TrimPrefix(printable.OneLine(one.Err.Error()), "failed: ") // the reason may be that word
 		line = fmt.Sprintf("%s %s from %s failed: %s", a.paint(red, "✗"), printable.Text(one.Name), one.Sender, printable.Text(why))
 		if one.Path != "" {
 			line += "; what came is in " + printable.Text(one.Path)
@@ -329,13 +332,13 @@ func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 	if one.Datagrams != nil {
 		fmt.Fprintf(a.stderr, "%s  of %s came %s\n", time.Now().Format(time.TimeOnly), printable.Text(one.Name), cameOf(*one.Datagrams))
 	}
-	if p.stdout { // that is for streams
+	if p.stdout { // standard output is for streams
 		fmt.Fprintf(a.stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
 	} else {
 		err = a.event(event, line)
 	}
 	if p.exec != "" && one.Err == nil {
-		p.commands.add(one) // also where nobody can read that it has arrived
+		p.commands.add(one) // even if nobody reads that it has arrived
 	}
 	return err
 }

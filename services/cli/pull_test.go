@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// What became of what an earlier session was receiving is told once it has ended without this member.
+// Once a delivery that an earlier session was receiving has ended without this member, the command says what became of it.
 func TestFate(t *testing.T) {
 	ended := func(receipts ...sdk.Receipt) sdk.Delivery { return sdk.Delivery{Ended: time.Now(), Receipts: receipts} }
 	other := sdk.Receipt{Member: "n2", State: sdk.ReceiptComplete}
@@ -38,7 +38,7 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// What has begun again is not given up, and of the rest it is told once what became of it.
+// A delivery that has begun again is not given up; of each other, the command says once what became of it.
 func TestLostIsToldOnce(t *testing.T) {
 	m := managertest.Start(t)
 	var said bytes.Buffer
@@ -61,8 +61,8 @@ func TestLostIsToldOnce(t *testing.T) {
 	}
 }
 
-// One delivery is the one that it has begun with: what became of that without it ends it, too, and meanwhile it says what it waits
-// for.
+// A member that receives one delivery receives the one that it has begun with. If that ends without the member, that ends the command,
+// too; meanwhile it says what it waits for.
 func TestOnceEndsWithWhatItHadBegun(t *testing.T) {
 	client := managertest.Start(t).Client(t)
 	if _, err := client.CreateGroup(t.Context(), "models", sdk.Policy{}); err != nil {
@@ -86,7 +86,8 @@ func TestOnceEndsWithWhatItHadBegun(t *testing.T) {
 	}
 }
 
-// What has arrived unseen is a success, but where a command was to run for it. Where something else is received by then, that counts.
+// A delivery that has arrived unseen is a success, unless a command was to run for it. If something else is being received by then, that
+// counts.
 func TestOnceWhoseEndWasNotSeen(t *testing.T) {
 	in := sdk.Incoming{Name: "weights"}
 	if err := new(pull).outcome(in, nil); err != nil {
@@ -102,7 +103,7 @@ func TestOnceWhoseEndWasNotSeen(t *testing.T) {
 	a.lookForLost(t.Context(), managertest.Start(t).Client(t), p, func(error) { t.Error("it ends while it receives another") })
 }
 
-// Who takes streams alone says once that it refuses what its group keeps, and each time what somebody waits for.
+// A member that only takes streams says once that it refuses what its group keeps, and says it each time of a delivery whose sender waits.
 func TestKeptObjectsAreRefusedInOneLine(t *testing.T) {
 	var said bytes.Buffer
 	a, p := &app{stdout: &said, stderr: &said}, &pull{stdout: true}

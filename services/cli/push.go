@@ -77,11 +77,17 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms, 1m at most (no bound)")
 	flags.Var(&p.parity, "parity", "with --datagrams: as 10+2, two of parity for every ten, so that two of these twelve may be lost on each link (none)")
+	sets(flags, map[string]string{
+		"name": "spec.name", "mode": "spec.control_mode", "ack": "spec.ack_level", "slow": "spec.slow_member", "slow-floor": "spec.slow_member.floor_bytes_per_second",
+		"slow-lag": "spec.slow_member.lag_bytes", "slow-lag-time": "spec.slow_member.lag_time", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second",
+		"keep": "spec.keep", "congestion": "spec.congestion", "fresh": "spec.datagrams.fresh", "parity": "spec.datagrams.parity_data",
+	})
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := p.check(command.Flags(), args[0]); err != nil {
+		p.take(command.Flags())
+		if err := p.check(args[0]); err != nil {
 			return usageError{err}
 		}
 		outlastReaders()
@@ -92,14 +98,19 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	return command
 }
 
-// check takes over what the flags say, and refuses those that contradict each other.
-func (p *push) check(flags *pflag.FlagSet, what string) error {
+// take takes over flags that are not options as they are.
+func (p *push) take(flags *pflag.FlagSet) {
 	if flags.Changed("keep") && p.options.Keep == 0 {
-		p.options.Keep = time.Nanosecond
+		p.options.Keep = time.Nanosecond // zero is the default of the managers
 	}
 	slow := &p.options.SlowMember
 	p.options.MaxBytesPerSecond, slow.FloorBytesPerSecond, slow.LagBytes = uint64(p.rate), uint64(p.floor), uint64(p.lag)
 	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards
+}
+
+// check refuses flags that contradict each other, or what is to be sent.
+func (p *push) check(what string) error {
+	slow := p.options.SlowMember
 	lags := slow.LagBytes > 0 || slow.LagTime > 0
 	switch {
 	case p.stream && what != "-":
@@ -148,7 +159,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	return a.follow(ctx, client, out)
 }
 
-// send begins the delivery. That is a call; to look at all that is sent takes as long as it takes.
+// send begins the delivery. Looking at all that is sent takes as long as it takes; beginning is a call, with its time limit.
 func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session, p *push, what string) (*sdk.Outgoing, error) {
 	var source *sdk.Source
 	if !p.stream {
@@ -168,8 +179,8 @@ func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session
 	return session.SendSource(beginning, source, p.options)
 }
 
-// joinToSend joins, and waits until enough members receive. That may take hours: a session that has expired meanwhile is begun
-// anew.
+// joinToSend joins, and waits until enough members receive. That may take hours: if the session expires meanwhile, it joins
+// again.
 func (a *app) joinToSend(ctx context.Context, client *sdk.Client, p *push) (*sdk.Session, error) {
 	session, err := a.join(ctx, client, p.join)
 	if err != nil || p.wait == 0 {
@@ -210,12 +221,12 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 	if err != nil {
 		return fmt.Errorf("delivery %.8s was lost sight of, and may go on (see 'groupcast delivery watch %[1]s'): %w", out.ID(), err)
 	}
-	_, _ = out.Wait(ctx) // nothing of it is sent any more then
+	_, _ = out.Wait(ctx) // until nothing of it is sent any more
 	return a.conclude(ctx, client, ended, shown)
 }
 
-// lookOn shows a delivery by what its session hears of it and, once that has expired, by what the managers say: agents that have
-// all of it go on without who sent it.
+// lookOn shows a delivery by what its session hears and, if that expires, by what the managers say: agents that have all of it go
+// on without the sender.
 func lookOn(id string, own, managers iter.Seq2[sdk.Delivery, error], shown *progress) (last sdk.Delivery, err error) {
 	last, err = showAll(own, shown)
 	if isExpired(err) {
@@ -225,7 +236,7 @@ func lookOn(id string, own, managers iter.Seq2[sdk.Delivery, error], shown *prog
 	return last, err
 }
 
-// showAll shows a delivery as it is again and again, and returns how it was last.
+// showAll shows a delivery each time that it changes, and returns it as it was last.
 func showAll(states iter.Seq2[sdk.Delivery, error], shown *progress) (last sdk.Delivery, err error) {
 	for d, err := range states {
 		if err != nil {
@@ -238,13 +249,13 @@ func showAll(states iter.Seq2[sdk.Delivery, error], shown *progress) (last sdk.D
 }
 
 const (
-	// troublePause is how often it is looked whether anything keeps a push from sending.
+	// troublePause is how often to look whether anything keeps a push from sending.
 	troublePause = time.Second
-	// troublePatience is how long that may last before it is told: an agent that restarts is soon there again.
+	// troublePatience is how long that has to last before it is told: an agent that restarts is soon back.
 	troublePatience = 5 * time.Second
 )
 
-// sayTrouble tells, until it is stopped, what keeps a push from sending for long.
+// sayTrouble tells, until it is stopped, what keeps a push from sending, if it does for long.
 func sayTrouble(ctx context.Context, out *sdk.Outgoing, say func(string)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -283,7 +294,8 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing, shown *progress) er
 	return errInterrupted
 }
 
-// checkGroup says that there is no such group before all input is read for it. Who may join and not ask finds out when it joins.
+// checkGroup returns an error if there is no such group, before all input is read for it. A user who may join and not ask finds out when
+// joining.
 func (a *app) checkGroup(ctx context.Context, client *sdk.Client, group string) error {
 	asking, cancel := a.within(ctx, client)
 	defer cancel()
@@ -323,8 +335,8 @@ func keepInput(ctx context.Context, p *push) (file string, remove func(), err er
 	return file, remove, nil
 }
 
-// nameSender names a session of its own to send in, which tells a pod, so that it ends none that receives; or checks the
-// name that was asked for.
+// nameSender makes up a name for the session that sends, with that of the pod in it, so that it ends no session that receives. If a name was
+// asked for, it checks that.
 func (a *app) nameSender(ctx context.Context, client *sdk.Client, join *sdk.Join) error {
 	if join.Name != "" {
 		return a.checkNotReceiving(ctx, client, *join)
@@ -338,11 +350,11 @@ func (a *app) nameSender(ctx context.Context, client *sdk.Client, join *sdk.Join
 	return err
 }
 
-// podInName is how much of a pod's name is in a name that is made up for it: the whole is a DNS label.
+// podInName is how many characters of a pod's name are in a name that is made up for it, which has to be a DNS label.
 const podInName = 56
 
-// nameReceiver has a member join as itself: however often it is restarted, it is the same one. A pod of an account joins
-// as that pod, and others than members under a name that is made up.
+// nameReceiver has a member join under its own name: however often it is restarted, it is the same member. A pod of an account joins
+// as that pod, and others that are no members join under a name that is made up.
 func nameReceiver(client *sdk.Client, join *sdk.Join) error {
 	if join.Name != "" {
 		return nil
@@ -355,8 +367,8 @@ func nameReceiver(client *sdk.Client, join *sdk.Join) error {
 // madeUp returns a name that nobody else has.
 func madeUp(what string) string { return what + "-" + strings.ToLower(rand.Text()[:6]) }
 
-// checkNotReceiving refuses to join under the name of somebody who receives: of two sessions of one
-// name the later one ends the other, and nothing would be received there any more.
+// checkNotReceiving refuses to join under the name of a member that receives: of two sessions of one
+// name the later ends the earlier, and that member would receive nothing any more.
 func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sdk.Join) error {
 	asking, cancel := a.within(ctx, client)
 	defer cancel()
@@ -381,10 +393,10 @@ func (a *app) join(ctx context.Context, client *sdk.Client, join sdk.Join) (*sdk
 func (a *app) leave(ctx context.Context, session *sdk.Session) {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = session.Leave(leaving) // it expires otherwise
+	_ = session.Leave(leaving) // if that fails, it expires
 }
 
-// awaitReceivers waits until enough members receive, and this one is among the group's members itself.
+// awaitReceivers waits until enough members receive, as long as this one is among the group's members itself.
 func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push) error {
 	waiting, stop := whileJoined(ctx, session)
 	defer stop()
@@ -412,10 +424,10 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push)
 	return errInterrupted
 }
 
-// gathering is who has joined a group that a member waits in.
+// gathering counts who has joined the group in which a member waits.
 type gathering struct {
 	self      sdk.Member
-	joined    bool // that is joined still
+	joined    bool // the member itself is still joined
 	receivers map[string]bool
 }
 

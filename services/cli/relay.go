@@ -21,7 +21,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent"
 )
 
-// relay is what a member offers that relays.
+// relay is how a member relays.
 type relay struct {
 	on     bool
 	listen string
@@ -39,7 +39,7 @@ func (r *relay) flags(flags *pflag.FlagSet) {
 	flags.Var(&r.cache, "relay-cache-bytes", "how much the relay caches at most")
 }
 
-// check refuses flags of a relay without it.
+// check refuses flags of a relay without --relay.
 func (r *relay) check(flags *pflag.FlagSet) error {
 	for _, name := range []string{"relay-listen", "relay-host", "relay-cache", "relay-cache-bytes"} {
 		if !r.on && flags.Changed(name) {
@@ -49,10 +49,10 @@ func (r *relay) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// relayDir is where a relay caches below the directory that objects appear in.
+// relayDir is where a relay caches, below the directory that objects appear in.
 const relayDir = ".groupcast-relay"
 
-// start has the member relay until stop is called. A relay that has begun and fails ends nothing: the member still receives.
+// start has the member relay until stop is called. If the relay fails later, the member still receives.
 func (r *relay) start(ctx context.Context, a *app, session *sdk.Session, p *pull) (stop func(), err error) {
 	if !r.on {
 		return func() {}, nil
@@ -83,7 +83,7 @@ func (r *relay) start(ctx context.Context, a *app, session *sdk.Session, p *pull
 	}, nil
 }
 
-// prepare gets the agent's identity, and returns what runs it.
+// prepare gets the agent's identity, and returns a function that runs the agent.
 func (r *relay) prepare(ctx context.Context, a *app, session *sdk.Session, p *pull, temporary string) (run func(context.Context) error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -122,7 +122,7 @@ func (r *relay) config(access sdk.Config, session *sdk.Session, p *pull, tempora
 	return config
 }
 
-// relayOn waits until a delivery that has ended here has ended for all, so that it is still relayed to others, and says so if it has not.
+// relayOn waits until a delivery that has ended here has ended for all, so that it is relayed to the others, and says that it waits.
 func (a *app) relayOn(ctx context.Context, client *sdk.Client, in sdk.Incoming) {
 	said := false
 	for delivery, err := range client.WatchDelivery(ctx, in.ID) {

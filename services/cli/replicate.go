@@ -44,6 +44,7 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 			"  groupcast replicate /srv/models --from store-1 --to /srv --on role=worker --slow detach\n" +
 			"  groupcast replicate store-1:/dev/vg0/golden-snapshot --to /dev/sdb --serial WD-1234 --on node-7",
 	}
+	command.Annotations = map[string]string{fieldOf: "spec.source_path"}
 	flags := command.Flags()
 	flags.StringVar(&r.spec.TargetPath, "to", "", "directory in which it appears at each replica under its own name, or block device that it overwrites")
 	flags.StringVar(&r.spec.Selector, "on", "", "who gets it: names of replicators, KEY=VALUE, lan=NAME, node=NAME, or *")
@@ -54,6 +55,9 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 	flags.StringVar(&r.spec.DeviceSerial, "serial", "", "serial number that the block device must have that is overwritten (any)")
 	flags.BoolVar(&r.spec.SkipUnused, "skip-unused", false, "of a block device, leave out what the file system on it does not use: replicas have zeros there (needs partclone at the sender)")
 	flags.BoolVar(&r.noWait, "no-wait", false, "return when it has begun")
+	sets(flags, map[string]string{
+		"to": "spec.target_path", "on": "spec.selector", "slow": "spec.slow", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second", "serial": "spec.device_serial",
+	})
 	for _, name := range []string{"to", "on"} {
 		if err := command.MarkFlagRequired(name); err != nil {
 			panic("cli: " + err.Error())
@@ -69,12 +73,12 @@ has begun, and 'groupcast replication watch' shows how it goes on.`,
 	return command
 }
 
-// parse reads NODE:PATH, or with --from a path alone.
+// parse reads NODE:PATH, or only a path with --from.
 func (r *replicate) parse(source string) error {
 	r.spec.MaxBytesPerSecond = uint64(r.rate)
 	node, path, named := strings.Cut(source, ":")
 	for _, given := range []string{source, r.spec.TargetPath} {
-		if !utf8.ValidString(given) { // it could not be sent to the managers
+		if !utf8.ValidString(given) { // the API could not carry it
 			return usageError{fmt.Errorf("%q is not UTF-8: rename it", given)}
 		}
 	}
@@ -136,7 +140,7 @@ func (a *app) cancelReplication(ctx context.Context, client *sdk.Client, begun s
 	return a.canceledReplication(ended, shown)
 }
 
-// canceledReplication shows how a replication ended that was canceled. It may have been complete in that moment: then nothing was.
+// canceledReplication shows how a canceled replication ended. It may have been complete in that moment: then the cancel had no effect.
 func (a *app) canceledReplication(r sdk.Replication, shown *progress) error {
 	if r.State == sdk.ReplicationComplete {
 		return a.concludeReplication(r, shown)
@@ -148,7 +152,8 @@ func (a *app) canceledReplication(r sdk.Replication, shown *progress) error {
 	return errInterrupted
 }
 
-// concludeReplication shows how a replication ended, and makes the exit status of it. A table has no less than the progress had.
+// concludeReplication shows how a replication ended, and makes the exit status of that. Its table has no fewer bytes than the progress has
+// shown.
 func (a *app) concludeReplication(r sdk.Replication, shown *progress) error {
 	r = shown.seenReplication(r)
 	if a.output == "table" || a.output == "wide" {
@@ -174,10 +179,10 @@ func replicationOutcome(r sdk.Replication) error {
 	return fmt.Errorf("no replica has it: %s", cmp.Or(reason, unheard(r.Replicas)))
 }
 
-// mostUnheard is of how many it is said by name that nothing was heard of them.
+// mostUnheard is how many replicas are named of which nothing was heard.
 const mostUnheard = 3
 
-// unheard says of whom nothing was heard, and for how long.
+// unheard says of which replicas nothing was heard, and for how long.
 func unheard(replicas []sdk.Replica) string {
 	var all []string
 	for _, replica := range replicas {

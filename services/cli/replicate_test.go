@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestOutcomeOfReplication(t *testing.T) {
 	}
 }
 
-// Where somebody is missing without whom nothing can begin, a script is told so, and not that what began has failed.
+// If nothing can begin, as somebody is missing, the exit status says that, and not that something has failed.
 func TestNothingBeginsWithout(t *testing.T) {
 	for _, reason := range []string{"NO_RECEIVERS", "NO_AGENT", "NO_REPLICAS", "NO_SENDER", "REPLICATOR_OFFLINE"} {
 		if got := exitStatus(&sdk.Error{Code: sdk.Conflict, Reason: reason}); got != exitNotFound {
@@ -113,7 +114,7 @@ func TestProgressPerLAN(t *testing.T) {
 	}
 }
 
-// Who is told of is as many as there are.
+// The rest of a LAN is spoken of in the singular or the plural.
 func TestRestOfALAN(t *testing.T) {
 	for want, l := range map[string]lanStanding{
 		"LAN r: 0 of 1 complete, it has 40%":                   {Leg: sdk.Leg{LAN: "r", Replicas: 1}, least: 40},
@@ -128,7 +129,7 @@ func TestRestOfALAN(t *testing.T) {
 	}
 }
 
-// What a manager that begins to lead has not heard of yet does not fall back.
+// What is shown does not fall back while a manager that begins to lead has not heard of it yet.
 func TestReplicationDoesNotFallBack(t *testing.T) {
 	p := newProgress(&app{stderr: new(bytes.Buffer)})
 	r := replicated(sdk.ReplicationRunning, sdk.Replica{Name: "a", LAN: "rack1", State: sdk.ReplicaReceiving, Bytes: 48})
@@ -166,7 +167,26 @@ func TestSummaryTellsReasonsOnce(t *testing.T) {
 	}
 }
 
-// What others chose, a name or what went wrong at a replica, moves no cursor and breaks no line.
+// Replicas that refuse for the same reason may each need something else: all of that is told, but not for hundreds.
+func TestSummaryTellsOtherDetails(t *testing.T) {
+	refused := func(name string) sdk.Replica {
+		return sdk.Replica{Name: name, State: sdk.ReplicaFailed, Reason: "refused", Detail: "not below one of targets (/" + name + ")"}
+	}
+	text := replicationSummary(replicated(sdk.ReplicationFailed, refused("b"), refused("b"), refused("c")))
+	if !strings.HasSuffix(text, "\nrefused (b): not below one of targets (/b)\nrefused (c): not below one of targets (/c)") {
+		t.Errorf("it says %q", text)
+	}
+	var many []sdk.Replica
+	for i := range 100 {
+		many = append(many, refused(fmt.Sprint("r", i)))
+	}
+	text = replicationSummary(replicated(sdk.ReplicationFailed, many...))
+	if strings.Count(text, "refused (") != mostReasons || !strings.HasSuffix(text, "\nand others: groupcast replication get 01234567 -o wide") {
+		t.Errorf("of a hundred it says %q", text)
+	}
+}
+
+// Text that others chose, such as a name or a failure at a replica, moves no cursor and breaks no line.
 func TestSummaryShowsNoControlCharacters(t *testing.T) {
 	r := replicated(sdk.ReplicationFailed, sdk.Replica{Name: "a", State: sdk.ReplicaFailed, Reason: "disk", Detail: "write\x1b[2J x\ny"})
 	r.Name = "disk\x1b[1A\nimg"

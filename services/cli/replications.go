@@ -31,10 +31,10 @@ var replicationColumns = []column[sdk.Replication]{
 	{title: "ROOT", wide: true, cell: func(r sdk.Replication) string { return fmt.Sprintf("%x", r.Root) }},
 }
 
-// shortReplicationID is enough of an id to name the replication by.
+// shortReplicationID returns enough of an id to name the replication by.
 func shortReplicationID(r sdk.Replication) string { return fmt.Sprintf("%.8s", r.ID) }
 
-// replicationName is what the source is called: until the sender has opened it, by its path.
+// replicationName returns the name of the source: until the sender has opened it, its path.
 func replicationName(r sdk.Replication) string {
 	return printable.Text(cmp.Or(r.Name, path.Base(r.Spec.SourcePath)))
 }
@@ -46,7 +46,7 @@ func replicationState(r sdk.Replication) string {
 	return fmt.Sprintf("%s(%s)", strings.ToUpper(string(r.State)), r.Reason)
 }
 
-// replicationSize is how long the source is, unknown until the sender has opened it.
+// replicationSize returns how long the source is, which is not known until the sender has opened it.
 func replicationSize(r sdk.Replication) string {
 	if r.Name == "" {
 		return ""
@@ -54,11 +54,11 @@ func replicationSize(r sdk.Replication) string {
 	return bytesize.Short(r.Length)
 }
 
-// legs says on which LANs how many replicas are.
+// legs says how many replicas are on which LANs.
 func legs(r sdk.Replication) string {
 	var all []string
 	for _, leg := range r.Legs {
-		all = append(all, fmt.Sprintf("%d on LAN %s (%s)", leg.Replicas, leg.LAN, leg.Group))
+		all = append(all, fmt.Sprintf("%s on LAN %s (%s)", plural(leg.Replicas, "replica"), leg.LAN, leg.Group))
 	}
 	return strings.Join(all, ", ")
 }
@@ -76,7 +76,7 @@ var replicaColumns = []column[sdk.Replica]{
 	{title: "DETAIL", wide: true, cell: func(r sdk.Replica) string { return r.Detail }},
 }
 
-// carriedBy says what brings it to a replica. Where agents were to and could not, what there is came by multicast.
+// carriedBy says what brings it to a replica. If agents were to and could not, what is there came by multicast.
 func carriedBy(r sdk.Replica) string {
 	if r.OverAgents && r.Reason != "no_multicast" {
 		return "agents"
@@ -109,8 +109,8 @@ var legColumns = []column[lanStanding]{
 type lanStanding struct {
 	sdk.Leg
 	complete, ended int
-	least           uint64 // what the last one has of those that have not failed
-	unknown         bool   // of one of these nobody knows how much it has
+	least           uint64 // how much the slowest has that has not failed
+	unknown         bool   // nobody knows how much one of these has
 }
 
 // lanStandings returns how far a replication is on each LAN.
@@ -146,7 +146,7 @@ func (l lanStanding) line(length uint64) string {
 	return text
 }
 
-// rest is how it is said what those have that have not ended.
+// rest says how much those have that have not ended.
 func (l lanStanding) rest() string {
 	switch left := l.Replicas - l.ended; {
 	case left == 1 && l.ended == 0:
@@ -162,7 +162,7 @@ func (l lanStanding) rest() string {
 // showReplication shows a replication as it is now: per LAN, and per replica.
 func (p *progress) showReplication(r sdk.Replication) { p.present(p.standingOf(r)) }
 
-// seenReplication returns a replication with all that was seen of it.
+// seenReplication returns a replication with nothing less than was seen of it before.
 func (p *progress) seenReplication(r sdk.Replication) sdk.Replication {
 	r.SentBytes, r.Replicas = p.atLeast("", r.SentBytes), slices.Clone(r.Replicas)
 	for i, replica := range r.Replicas {
@@ -189,7 +189,8 @@ func (p *progress) standingOf(r sdk.Replication) standing {
 	}
 	s.drawn = func(fit int) []string {
 		shown := lans[:min(len(lans), max(fit/3, 1))]
-		return append(shown, p.partLines(s, max(fit-len(shown), 1))...)
+		width, _ := p.size()
+		return append(shown, p.partLines(s, width, max(fit-len(shown), 1))...)
 	}
 	return s
 }
@@ -206,21 +207,27 @@ func (a *app) printReplication(r sdk.Replication) error {
 	return printTable(a.stdout, lanStandings(r), legColumns, true)
 }
 
-// replicationSummary says how a replication went, and of each reason once what to do.
+// replicationSummary says how a replication went, and why replicas failed: each reason once or, if its details differ, each of these.
 func replicationSummary(r sdk.Replication) string {
 	text := fmt.Sprintf("replication %s of %s (%s) from %s is %s: %d of %d replicas are complete", shortReplicationID(r), replicationName(r),
 		orDash(replicationSize(r)), r.Sender, strings.ToLower(replicationState(r)), r.Complete, r.ReplicaCount)
 	if r.State == sdk.ReplicationComplete {
 		text += " after " + seconds(r.Ended.Sub(r.Created))
 	}
-	told := make(map[string]bool)
+	type why struct{ reason, detail string }
+	told := make(map[why]bool)
 	if r.Detail != "" {
-		text, told[r.Reason] = text+"\n"+r.Reason+": "+printable.Text(r.Detail), true
+		text += "\n" + r.Reason + ": " + printable.Text(r.Detail)
 	}
 	for _, replica := range r.Replicas {
-		if replica.Detail != "" && !told[replica.Reason] {
-			text, told[replica.Reason] = text+fmt.Sprintf("\n%s (%s): %s", replica.Reason, replica.Name, printable.Text(replica.Detail)), true
+		one := why{replica.Reason, replica.Detail}
+		if one.detail == "" || told[one] || r.Detail != "" && one.reason == r.Reason {
+			continue
 		}
+		if len(told) == mostReasons {
+			return text + fmt.Sprintf("\nand others: groupcast replication get %s -o wide", shortReplicationID(r))
+		}
+		text, told[one] = text+fmt.Sprintf("\n%s (%s): %s", one.reason, replica.Name, printable.Text(one.detail)), true
 	}
 	return text
 }

@@ -15,13 +15,13 @@ import (
 // screen is where something is drawn again and again, if it is a terminal.
 type screen struct {
 	to       io.Writer
-	terminal *os.File // nil if it is none
+	terminal *os.File // nil if it is not a terminal
 
 	mu    sync.Mutex
-	drawn int // lines on the terminal that are drawn over
+	drawn int // lines on the terminal that are to be drawn over
 }
 
-// back goes so many lines back, to their beginning: the cursor is behind what was typed meanwhile, as ^C.
+// back goes back so many lines, to the beginning of the line: what was typed meanwhile, as ^C, has moved the cursor.
 const back = "\r\x1b[%dA"
 
 func newScreen(to io.Writer) *screen {
@@ -58,7 +58,7 @@ func (s *screen) drawLines(lines []string) {
 	fmt.Fprint(s.to, text.String())
 }
 
-// end leaves the screen to what comes next.
+// end leaves what was drawn: what comes next goes below it.
 func (s *screen) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *screen) clear() {
 	}
 }
 
-// say writes a line that stays, above what is drawn next. Anybody may call it.
+// say writes a line that stays, above what is drawn next. Any goroutine may call it.
 func (s *screen) say(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *screen) say(line string) {
 	fmt.Fprintln(s.to, line)
 }
 
-// within returns as many lines as fit, the last of which tells of those that do not.
+// within returns as many lines as fit, the last of which tells of the others.
 func within(lines []string, fit int, more func(left int) string) []string {
 	if len(lines) <= fit {
 		return lines
@@ -100,7 +100,8 @@ func cutColumns(text string, most int) string {
 	return text
 }
 
-// columns is how many of a terminal's a character takes: those of East Asia and emojis two, and what goes with the one before none.
+// columns returns how many columns of a terminal a character takes: two for those of East Asia and emojis, and none for one that
+// combines with the character before it.
 func columns(r rune) int {
 	kind := width.LookupRune(r).Kind()
 	switch {

@@ -15,7 +15,7 @@ func TestScreenEndsAtItsBeginning(t *testing.T) {
 	}
 }
 
-// A line that is drawn again stays one, also where its characters take more columns than one, or none.
+// A line that is drawn again stays one line, even if its characters take two columns, or none.
 func TestLinesAreCutByColumns(t *testing.T) {
 	for _, tt := range []struct {
 		text  string

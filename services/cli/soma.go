@@ -36,10 +36,10 @@ type traffic struct {
 	device  string
 	port    uint16
 	count   int
-	servers map[netip.AddrPort]bool // that have another port
+	servers map[netip.AddrPort]bool // of transfers on another port
 	stderr  io.Writer
-	told    bool // that there are more
-	isFile  bool // which ends by itself
+	told    bool // that there are more servers than that
+	isFile  bool // it ends by itself
 }
 
 func (t *traffic) flags(command *cobra.Command) {
@@ -84,7 +84,7 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 	return reader, func() { _ = file.Close() }, nil
 }
 
-// each calls take with every datagram of SOMA's, until there are no more, or as many as were
+// each calls take with every datagram of SOMA's, until there are no more, or until there were as many as were
 // asked for.
 func (t *traffic) each(ctx context.Context, args []string, take func(capture.Packet, capture.Datagram) error) error {
 	from, closed, err := t.open(ctx, args)
@@ -95,8 +95,8 @@ func (t *traffic) each(ctx context.Context, args []string, take func(capture.Pac
 	return t.read(ctx, from, take)
 }
 
-// read is each of what is open. An interface, or standard input, ends when the user interrupts it, which is no failure; of a file
-// there is more.
+// read is each for what is open. Interrupting it is the regular end of an interface, or of standard input; a file would have had
+// more.
 func (t *traffic) read(ctx context.Context, from packets, take func(capture.Packet, capture.Datagram) error) error {
 	for seen := 0; t.count == 0 || seen < t.count; {
 		packet, err := from.Next()
@@ -127,8 +127,8 @@ func (t *traffic) read(ctx context.Context, from packets, take func(capture.Pack
 	return nil
 }
 
-// isOurs reports whether a datagram is of SOMA's: one of its port, or of a transfer whose server has another port, as it has
-// where another program of its machine took that one. Such a server is known by what it sends to its group.
+// isOurs reports whether a datagram is SOMA's: one of its port, or of a transfer whose server has another port, as another program on its
+// machine has taken that one. Such a server is known by what it sends to its group.
 func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) {
 	if t.servers[d.From] || t.servers[d.To] {
 		return true, nil
@@ -156,7 +156,7 @@ func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) 
 	return true, err
 }
 
-// isOfServer reports whether a datagram to a group is one that none but its server sends.
+// isOfServer reports whether a datagram to a group is one that only the server sends.
 func isOfServer(datagram []byte) bool {
 	if p, err := wire.Parse(datagram); err == nil {
 		return p.Type == wire.Data
@@ -165,7 +165,7 @@ func isOfServer(datagram []byte) bool {
 	return err == nil && slices.Contains([]fast.Kind{fast.Announce, fast.Data, fast.Parity, fast.Zero, fast.Poll}, head.Kind)
 }
 
-// mostServers is how many servers with ports of their own are known: as many as an interface can be asked for.
+// mostServers is how many servers with ports of their own are known: as many as an interface can be filtered for.
 const mostServers = capture.MostPorts - 1
 
 // line is a packet as JSON has it.
@@ -181,7 +181,7 @@ type line struct {
 	Refused string    `json:"refused,omitempty"`
 }
 
-// sealed is what a packet of the default profile has in the clear. Nobody but who has the key knows whether it is true.
+// sealed is what a packet of the default profile has in the clear. Only those who have the key know whether it is true.
 type sealed struct {
 	Session string `json:"session"`
 	Index   uint8  `json:"index"`

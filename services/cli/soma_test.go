@@ -12,7 +12,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
-// Servers that have another port are known by what they send to their group. Of how many, is said when there are more.
+// Servers on another port are known by what they send to their group. If there are too many, that is said.
 func TestServersWithOtherPortsAreKnown(t *testing.T) {
 	var said strings.Builder
 	seen := traffic{port: 7431, stderr: &said}
@@ -45,7 +45,7 @@ func TestServersWithOtherPortsAreKnown(t *testing.T) {
 	}
 }
 
-// endless are packets of which there are always more.
+// endless gives packets without an end.
 type endless struct{ interrupt func() }
 
 func (e endless) Next() (capture.Packet, error) {
@@ -53,7 +53,7 @@ func (e endless) Next() (capture.Packet, error) {
 	return capture.Packet{}, nil
 }
 
-// A capture that is interrupted was not read to its end; an interface has none.
+// A capture that is interrupted was not read to its end, which is an error; an interface has no end.
 func TestInterruptedCaptures(t *testing.T) {
 	for isFile, want := range map[bool]error{true: errInterrupted, false: nil} {
 		ctx, interrupt := context.WithCancel(t.Context())

@@ -117,7 +117,7 @@ func (f figures) draw(number int, t *observed.Transfer) (drawn, error) {
 		{File: fmt.Sprintf("throughput-%d", number), Title: "Instantaneous throughput", Kind: chart.Lines, X: seconds, Y: chart.Axis{Label: "Throughput [Mbit/s]"}, Series: []chart.Series{rates}},
 	} {
 		if len(c.Series[0].Points) == 0 {
-			continue // too short for a line
+			continue // a line needs more
 		}
 		name := filepath.Join(f.into, c.File+"."+f.format)
 		if err := c.Save(name); err != nil {

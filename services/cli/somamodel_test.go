@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/soma/model"
 )
 
-// Of a network whose numbers make no sense, or for which an equation cannot be computed, nothing is said.
+// Nothing is said of a network whose numbers make no sense, or for which an equation cannot be computed.
 func TestModelSaysNothingThatIsNoise(t *testing.T) {
 	usual := network{c1: 100, c2: 1.55, n1: 1, n2: 1, payload: 512, clients: 4, window: 100, artpMax: 600 * time.Microsecond, timeout: 100 * time.Millisecond, file: 1}
 	for _, tt := range []struct {

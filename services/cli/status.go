@@ -33,7 +33,7 @@ var statusColumns = []column[sdk.Status]{
 	{title: "TRUST-DOMAIN", wide: true, cell: func(s sdk.Status) string { return s.TrustDomain }},
 }
 
-// managersHere is how many managers are here, of how many there should be. Without a leader nobody notes who is not.
+// managersHere says how many managers are here, of how many there should be. Without a leader nobody knows which are missing.
 func managersHere(s sdk.Status) string {
 	all := s.ManagersOnline + s.ManagersOffline
 	switch {
@@ -52,13 +52,13 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Shows the manager that answers, who leads, what they hold, and who is missed.
 
 With --kubernetes it asks no manager, but Kubernetes: which parts of an installation are ready, why others are not, and what to do. It runs
-kubectl with the context that is the present one, and needs no configuration; whoever may list pods, workloads, claims and events in the namespace may call it.
-Who may list the cluster's nodes, too, is told which of them are away.`,
+kubectl with its current context, and needs no configuration. The user has to be allowed to list pods, workloads, claims and events in the namespace;
+one who may also list the cluster's nodes is told which of them are away.`,
 		Example: "  groupcast status\n  groupcast status --kubernetes groupcast",
 	}
 	flags := command.Flags()
 	flags.StringVar(&at.namespace, "kubernetes", "", "`NAMESPACE` of an installation on Kubernetes: say by kubectl why it does not come up")
-	flags.StringVar(&at.release, "release", "", "the one that is meant, where the namespace has several `RELEASE`s")
+	flags.StringVar(&at.release, "release", "", "which `RELEASE` is meant, if the namespace has several")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		switch isThere := command.Flags().Changed("kubernetes"); {
 		case isThere && at.namespace == "":
@@ -73,7 +73,7 @@ Who may list the cluster's nodes, too, is told which of them are away.`,
 	return command
 }
 
-// managersStatus shows what a manager says. Where none does, those of a first installation may not have come up.
+// managersStatus shows what a manager says. If none answers, those of a first installation may not have come up.
 func (a *app) managersStatus(command *cobra.Command) error {
 	err := a.call(command, func(ctx context.Context, client *sdk.Client) error {
 		status, err := client.Status(ctx)
@@ -89,10 +89,10 @@ func (a *app) managersStatus(command *cobra.Command) error {
 	return err
 }
 
-// mostAway is of how many a status says that they are away.
+// mostAway is how many a status names that are away.
 const mostAway = 10
 
-// showStatus writes a status, and before it what somebody has to see to.
+// showStatus writes a status, and before it what somebody has to take care of.
 func (a *app) showStatus(status sdk.Status) error {
 	if status.ReadOnlyReason != "" {
 		fmt.Fprintln(a.stderr, status.ReadOnlyReason)
@@ -104,6 +104,9 @@ func (a *app) showStatus(status sdk.Status) error {
 		if !one.Away.IsZero() {
 			fmt.Fprintf(a.stderr, "manager/%s is absent, %s\n", one.Name, lastSeen(one.Away))
 		}
+	}
+	if status.AgentsOffline > 0 {
+		fmt.Fprintf(a.stderr, "%s absent: groupcast agent list\n", isAre(status.AgentsOffline, "agent"))
 	}
 	for i, one := range status.Away {
 		if i == mostAway {

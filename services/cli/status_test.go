@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// What somebody has to see to goes to standard error, so that the table stays one.
+// What somebody has to take care of goes to standard error, so that standard output is only the table.
 func TestStatusSaysWhatIsWrong(t *testing.T) {
 	var table, said bytes.Buffer
 	a := &app{stdout: &table, stderr: &said, output: "table"}
@@ -23,7 +23,7 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Who is away is told with when it was seen last, and of many the first.
+// A status names those that are away, with when they were last seen; of many, only the first.
 func TestStatusSaysWhoIsAway(t *testing.T) {
 	var table, said bytes.Buffer
 	a := &app{stdout: &table, stderr: &said, output: "table"}
@@ -41,7 +41,18 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 	}
 }
 
-// Managers are counted, and those that are missed named. Without a leader nobody knows who is.
+// Agents that are not heard of are told beside the table, too: its 1/2 is easily overlooked.
+func TestStatusSaysThatAgentsAreAway(t *testing.T) {
+	for offline, want := range map[int]string{0: "", 1: "1 agent is absent: groupcast agent list\n", 2: "2 agents are absent: groupcast agent list\n"} {
+		var table, said bytes.Buffer
+		a := &app{stdout: &table, stderr: &said, output: "table"}
+		if err := a.showStatus(sdk.Status{AgentsOnline: 1, AgentsOffline: offline}); err != nil || said.String() != want {
+			t.Errorf("with %d offline it says %q, want %q (%v)", offline, said.String(), want, err)
+		}
+	}
+}
+
+// Managers are counted, and those that are missed are named. Without a leader nobody knows which are.
 func TestStatusSaysWhichManagersAreMissed(t *testing.T) {
 	var table, said bytes.Buffer
 	a := &app{stdout: &table, stderr: &said, output: "table"}
@@ -87,7 +98,7 @@ func TestServicesAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-// Where a call has no answer in time, a manager that answers has said why by then: nobody is asked after it.
+// If a call has no answer in time, a manager was asked before the end why that is: nobody is asked after it.
 func TestManagersSayWhyNothingIsDone(t *testing.T) {
 	cluster := managertest.StartCluster(t, 1)
 	leader := cluster.Leader(t)

@@ -79,16 +79,14 @@ func (a *app) askKubernetes(ctx context.Context, at installed) (state *installat
 		return nil, "", err
 	}
 	if slices.ContainsFunc(state.Parts(release), func(p installation.Part) bool { return !p.IsReady() }) {
-		// Who may not see nodes is told the rest.
-		if nodes, err := a.kubectl(ctx, at, "get", "nodes", "-o", "json"); err == nil {
+		if nodes, is := a.tryKubectl(ctx, at, "which nodes are away", "get", "nodes", "-o", "json"); is {
 			if err := state.Add(nodes); err != nil {
 				return nil, "", err
 			}
 		}
 	}
 	for part, pod := range state.Unwell(release) {
-		// Who may not read logs is told the rest.
-		if log, err := a.kubectl(ctx, at, "logs", pod, "--tail=100"); err == nil {
+		if log, is := a.tryKubectl(ctx, at, "what "+pod+" has in its log", "logs", pod, "--tail=100"); is {
 			state.AddLog(part, string(log))
 		}
 	}
@@ -111,12 +109,34 @@ func (at installed) choose(there []string) (string, error) {
 	return "", usageError{fmt.Errorf("the namespace %s has several releases: name one of %s with --release", at.namespace, strings.Join(there, ", "))}
 }
 
+// tryKubectl runs kubectl for what the rest does not need. A user who may not see it is told what is not known for that, and is not
+// shown an error; and it may take half of the time alone.
+func (a *app) tryKubectl(ctx context.Context, at installed, what string, args ...string) (out []byte, is bool) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/2)
+	defer cancel()
+	var said bytes.Buffer
+	out, err := a.runKubectl(ctx, at, &said, args...)
+	switch sdk.CodeOf(err) {
+	case sdk.Forbidden:
+		fmt.Fprintf(a.stderr, "note: %s is not known: Kubernetes does not let this user see that\n", what)
+	case sdk.TimedOut:
+		fmt.Fprintf(a.stderr, "note: %s is not known: %v\n", what, err)
+	default:
+		_, _ = said.WriteTo(a.stderr)
+	}
+	return out, err == nil
+}
+
 // kubectl runs the user's own, whose context and ways to log in are those by which the cluster is reached. What it has to say it says
 // itself, and may ask on the terminal.
 func (a *app) kubectl(ctx context.Context, at installed, args ...string) ([]byte, error) {
+	return a.runKubectl(ctx, at, a.stderr, args...)
+}
+
+func (a *app) runKubectl(ctx context.Context, at installed, stderr io.Writer, args ...string) ([]byte, error) {
 	run := exec.CommandContext(ctx, "kubectl", append([]string{"--namespace", at.namespace}, args...)...)
 	var out, said bytes.Buffer
-	run.Stdin, run.Stdout, run.Stderr = os.Stdin, &out, io.MultiWriter(a.stderr, &said)
+	run.Stdin, run.Stdout, run.Stderr = os.Stdin, &out, io.MultiWriter(stderr, &said)
 	run.WaitDelay = time.Second
 	err := run.Run()
 	isSaid := func(signs ...string) bool {

@@ -106,6 +106,34 @@ func TestStatusOfOneRelease(t *testing.T) {
 	}
 }
 
+// A user with rights in the namespace alone is told what cannot be seen otherwise, and is shown no error: that is enough for the rest.
+func TestStatusWithoutRightsOutsideOfTheNamespace(t *testing.T) {
+	refused := `echo 'Error from server (Forbidden): '"$4"' is forbidden: User "jane" cannot do that' >&2; exit 1`
+	kubectlThat(t, `case "$3 $4" in "get nodes"|logs*) `+refused+";; esac\n"+lists(t, "crash"))
+	status, out, said := groupcast("status", "--kubernetes", "crash")
+	if status != exitUnavailable || out != "PART      READY\nmanager   0/1\n" || strings.Contains(said, "jane") {
+		t.Errorf("status %d, said:\n%s\n%s", status, said, out)
+	}
+	for _, want := range []string{
+		"note: which nodes are away is not known: Kubernetes does not let this user see that\n",
+		"note: what crash-groupcast-manager-0 has in its log is not known: Kubernetes does not let this user see that\n",
+		"manager: pod/crash-groupcast-manager-0: its container has ended with 2 (Error)",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("said:\n%s\nwant %q in it", said, want)
+		}
+	}
+}
+
+// If nodes are not told in time, logs are read all the same.
+func TestStatusWithoutNodesInTime(t *testing.T) {
+	kubectlThat(t, `case "$3 $4" in "get nodes") exec sleep 60;; esac`+"\n"+lists(t, "crash"))
+	_, _, said := groupcast("status", "--kubernetes", "crash", "--timeout", "2s")
+	if !strings.Contains(said, "note: which nodes are away is not known: kubectl get nodes had no answer in time") || !strings.Contains(said, "no room for it") {
+		t.Errorf("said:\n%s", said)
+	}
+}
+
 // What kubectl says is shown, once, and told apart by the exit status.
 func TestStatusWithoutAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -10,19 +10,19 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// streamsOut is standard output for streams. It outlives each of them, and sessions: to a member whose
-// session has expired a stream comes again from its beginning, if that is still kept, and goes on here where it was.
+// streamsOut is standard output for streams. It outlives streams and sessions: after a session has expired, a
+// stream comes again from its beginning, if that is still kept, and goes on here where it was.
 type streamsOut struct {
 	to     io.Writer
-	unread atomic.Bool // nobody reads it any more
+	unread atomic.Bool // nobody reads standard output any more
 
 	mu  sync.Mutex
-	all map[string]*written // of each delivery that has not ended
+	all map[string]*written // by deliveries that have not ended
 }
 
 // written is how much of a delivery is on standard output.
 type written struct {
-	mu    sync.Mutex // held while more of it is written: what an earlier session has left may be, until somebody reads on
+	mu    sync.Mutex // held during a write: one that an earlier session has left may go on until somebody reads
 	bytes uint64
 }
 
@@ -50,11 +50,11 @@ func (o *streamsOut) write(p []byte) (int, error) {
 	return n, err
 }
 
-// streamOut is one stream on its way there, in one session.
+// streamOut is one stream on its way to standard output, in one session.
 type streamOut struct {
 	*streamsOut
 	written *written
-	came    uint64 // of the stream in this session, which is never more than was written
+	came    uint64 // how much came in this session: never more than was written
 }
 
 func (s *streamOut) Write(p []byte) (int, error) {
@@ -67,7 +67,7 @@ func (s *streamOut) Write(p []byte) (int, error) {
 	return skipped + n, err
 }
 
-// WriteDatagram writes a datagram. Those do not come again.
+// WriteDatagram writes a datagram. Datagrams do not come again.
 func (s *streamOut) WriteDatagram(d sdk.Datagram) error {
 	_, err := s.write(d.Payload)
 	return err

@@ -38,7 +38,7 @@ func TestStreamGoesOnOnStandardOutput(t *testing.T) {
 	}
 }
 
-// What an earlier session was writing when it expired, to a pipe that nobody read just then, is there once.
+// What an earlier session was writing when it expired, to a pipe that nobody read at that moment, is written once.
 func TestPieceThatWasBeingWrittenIsThereOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()

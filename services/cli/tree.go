@@ -45,7 +45,7 @@ func branches(d sdk.Delivery) (lines []branch) {
 	return lines
 }
 
-// share is how much of the delivery a node has.
+// share says how much of the delivery a node has.
 func (b branch) share() string {
 	if b.delivery.Length == 0 {
 		return bytesize.Short(b.Bytes)
@@ -53,7 +53,7 @@ func (b branch) share() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(min(b.Bytes, b.delivery.Length))/float64(b.delivery.Length))
 }
 
-// rate is how fast it gets more, or why it does not.
+// rate says how fast it gets more, or why it does not.
 func (b branch) rate() string {
 	switch {
 	case b.Absent:
@@ -145,14 +145,21 @@ func (a *app) printTree(d sdk.Delivery) error {
 	return printTable(a.stdout, d.TreeChanges, changeColumns, true)
 }
 
-// treeLines draws a delivery's tree for a screen that has room for so many lines.
-func treeLines(d sdk.Delivery, fit int) (lines []string) {
+const (
+	// besidesNode is how many characters of a line are not the node's, leastNode how many are at least.
+	besidesNode = 19
+	leastNode   = 8
+)
+
+// treeLines draws a delivery's tree for a screen of a width that has room for so many lines. Its last column stays empty: see drawLines.
+func treeLines(d sdk.Delivery, width, fit int) (lines []string) {
 	drawn, widest := branches(d), 0
 	for _, b := range drawn {
 		widest = max(widest, len([]rune(b.drawn)))
 	}
+	widest = min(widest, max(width-1-besidesNode, leastNode))
 	for _, b := range drawn {
-		lines = append(lines, fmt.Sprintf("%-*s %5s %12s", widest, b.drawn, b.share(), b.rate()))
+		lines = append(lines, fmt.Sprintf("%-*s %5s %12s", widest, cutMiddle(b.drawn, widest), b.share(), b.rate()))
 	}
 	return within(lines, fit, func(int) string { return fmt.Sprintf("%d of %d complete", d.Complete, d.Members) })
 }

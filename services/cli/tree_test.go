@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Who feeds whom is drawn with how much each has and how fast more comes; as much as a screen has lines for.
+// A tree is drawn with how much each node has and how fast more comes, as far as a screen has lines for it.
 func TestTreeIsDrawn(t *testing.T) {
 	d := sdk.Delivery{
 		State: sdk.DeliveryRunning, Length: 8 << 20, Members: 3, Complete: 1,
@@ -22,7 +22,7 @@ func TestTreeIsDrawn(t *testing.T) {
 			{ID: "member/m3", Parent: "agent/a2", Absent: true},
 		},
 	}
-	lines := treeLines(d, 10)
+	lines := treeLines(d, 80, 10)
 	want := []string{
 		"member/s            100%             ",
 		"└─ agent/a1          75%    3.0 MiB/s",
@@ -34,12 +34,27 @@ func TestTreeIsDrawn(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("drawn as\n%s", strings.Join(lines, "\n"))
 	}
-	if short := treeLines(d, 3); !slices.Equal(short, []string{want[0], want[1], "and 4 more: 1 of 3 complete"}) {
+	if short := treeLines(d, 80, 3); !slices.Equal(short, []string{want[0], want[1], "and 4 more: 1 of 3 complete"}) {
 		t.Errorf("in three lines:\n%s", strings.Join(short, "\n"))
 	}
 }
 
-// That there is nothing to show is not a failure, but something that was not found.
+// On a narrow screen names are cut, and not how much a node has and how fast more comes.
+func TestTreeFitsANarrowScreen(t *testing.T) {
+	d := sdk.Delivery{State: sdk.DeliveryRunning, Length: 8 << 20, Tree: []sdk.TreeNode{
+		{ID: "member/sender-of-models"},
+		{ID: "agent/a-node-with-a-long-name", Parent: "member/sender-of-models", Bytes: 6 << 20, BytesPerSecond: 3 << 20},
+	}}
+	want := []string{
+		"member/se…f-models    0%             ",
+		"└─ agent/…ong-name   75%    3.0 MiB/s",
+	}
+	if lines := treeLines(d, 38, 10); !slices.Equal(lines, want) {
+		t.Errorf("drawn as\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// If there is nothing to show, that is not a failure: something was not found.
 func TestNoDeliveryIsNotFound(t *testing.T) {
 	if got := exitStatus(errNoDelivery); got != exitNotFound {
 		t.Errorf("exit status %d, want %d", got, exitNotFound)

@@ -6,29 +6,30 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// unserved finds out who gets nothing of a stream in datagrams: such a member waits for nothing, and would be complete in the end,
-// with all of it lost.
+// unserved finds out which members get nothing of a stream in datagrams: such a member does not know that it misses anything, and would be
+// complete in the end, with all of the stream lost.
 type unserved struct {
 	sent    uint64
 	members map[string]*missing
 }
 
-// missing is what has come to a member, and since when there was more that did not.
+// missing is how much has come to a member, and since when more was sent that did not come.
 type missing struct {
 	came  uint64
-	times int // that there was more
+	times int // how often more was sent
 	since time.Time
 	told  bool
 }
 
 const (
-	// unservedSpan is for how long nothing has to come to a member, and unservedTimes how often more has to be sent meanwhile: of
-	// a few datagrams all may be lost.
+	// unservedSpan is how long nothing must have come to a member, and unservedTimes how often more must have been sent meanwhile: a few
+	// datagrams may all be lost.
 	unservedSpan  = 10 * time.Second
 	unservedTimes = 10
 )
 
-// look returns the members that are found to get nothing now, and since when the first of them does; and those that get something again.
+// look returns the members that are newly found to get nothing, with since when the first of them gets nothing, and those that get
+// something again.
 func (u *unserved) look(d sdk.Delivery, now time.Time) (none []string, since time.Time, again []string) {
 	isMore := d.SentBytes > u.sent
 	u.sent = d.SentBytes
@@ -43,7 +44,7 @@ func (u *unserved) look(d sdk.Delivery, now time.Time) (none []string, since tim
 			u.members[r.Member] = m
 		}
 		switch came := cameTo(r); {
-		case came != m.came: // less, if its program was begun anew
+		case came != m.came: // it is less if its program was started anew
 			if m.told && came > m.came {
 				again = append(again, r.Member)
 			}
@@ -71,7 +72,7 @@ func (m *missing) isFound(now time.Time) bool {
 	return !m.told && m.times >= unservedTimes && now.Sub(m.since) >= unservedSpan
 }
 
-// cameTo is how much has come to a member: what was late, too.
+// cameTo returns how much has come to a member, including what was late.
 func cameTo(r sdk.Receipt) uint64 {
 	if r.Datagrams == nil {
 		return r.Bytes
@@ -79,7 +80,7 @@ func cameTo(r sdk.Receipt) uint64 {
 	return r.Bytes + r.Datagrams.Late
 }
 
-// sayUnserved says who gets nothing of a stream in datagrams, and who does again.
+// sayUnserved says which members get nothing of a stream in datagrams, and which get something again.
 func (p *progress) sayUnserved(d sdk.Delivery) {
 	if !d.InDatagrams || d.Sealed {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Who gets nothing of a stream in datagrams while more is sent is named, once, and who gets something again; nobody is who misses a few,
-// or to whom all came too late, nor while nothing is sent.
+// Members that get nothing of a stream in datagrams while more is sent are named, once, and so are those that get something again. Members
+// that miss a few, or to which all came too late, are not, and nobody is while nothing is sent.
 func TestWhoGetsNoDatagramsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

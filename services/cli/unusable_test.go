@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// What may pass of a file or a directory is a failure: systemd does not begin a member anew that was called wrongly.
+// A problem with a file or a directory that may pass is no usage error: systemd does not start a member again that was called wrongly.
 func TestWhatMayPassIsNoWrongCall(t *testing.T) {
 	for _, passing := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EACCES, syscall.EPERM, syscall.ESTALE, syscall.EMFILE} {
 		err := fmt.Errorf("nothing can be put into it: %w", &fs.PathError{Op: "mkdir", Path: "received", Err: passing})

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
@@ -23,7 +24,7 @@ import (
 // upload is what the upload command was asked for.
 type upload struct {
 	to      string
-	guessed bool // to is where a gatherer might be
+	guessed bool // to is only where a gatherer might be
 	as      string
 	path    string
 	follow  bool
@@ -33,7 +34,7 @@ type upload struct {
 	deadline time.Duration
 }
 
-// gathererVariable names the gatherer where --to does not.
+// gathererVariable names the gatherer if --to does not.
 const gathererVariable = "GROUPCAST_GATHERER"
 
 // defaultGatherer is where a standalone server gathers.
@@ -44,13 +45,13 @@ func (a *app) uploadCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "upload FILE|DIR|- [--to GATHERER]", Short: "Upload a file, a directory or standard input to a gatherer", Args: cobra.ExactArgs(1),
 		Long: `Uploads a file, or all files of a directory, to a gatherer, and ends when they are
-on its disk, whole and compared; empty directories are made there. With - it uploads
-standard input, and with --follow what is added to a file, as it comes: what came earlier
-under its name goes on.
+on its disk, whole and verified; empty directories are made there. With - it uploads
+standard input, and with --follow what is added to a file, as it comes: a stream that was
+uploaded under its name earlier goes on.
 
-Which rate it gets is the gatherer's to say, by its policy. Interrupted or cut off, it goes
-on where it was: by itself while it runs, and else when it is called again. It waits for
-a gatherer that is named; where none is, and nobody is at the default address, it ends
+The gatherer's policy says which rate it gets. Interrupted or cut off, it goes on where it
+was: by itself while the command runs, and otherwise when it is called again. It waits for
+a gatherer that is named; if none is named, and none answers at the default address, it ends
 after --timeout.`,
 		Example: "  groupcast upload checkpoint.bin --to gather.example:7420\n  groupcast upload results/ --as node-7\n  sensor | groupcast upload - --name sensor\n  groupcast upload /var/log/app.log --follow",
 	}
@@ -80,7 +81,7 @@ after --timeout.`,
 	return command
 }
 
-// check refuses what cannot be meant, before a gatherer is waited for.
+// check refuses flags that cannot be meant, before it waits for a gatherer.
 func (u *upload) check(what string) error {
 	switch {
 	case u.follow && what == "-":
@@ -128,7 +129,7 @@ func (a *app) gathererFlags(command *cobra.Command, to *string) {
 	command.Flags().StringVar(to, "to", cmp.Or(os.Getenv(gathererVariable), defaultGatherer), "the gatherer: its name, or its gRPC port as host:port ("+gathererVariable+")")
 }
 
-// gatherer returns a client of a gatherer. To find it is a call.
+// gatherer returns a client of a gatherer. Finding it takes no longer than a call may.
 func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (*gather.Client, error) {
 	config, file, err := a.readConfig(ctx)
 	if err != nil {
@@ -144,10 +145,10 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 	return client, err
 }
 
-// managersPause is the pause before managers are asked again where a gatherer is.
+// managersPause is how long to wait before asking managers again where a gatherer is.
 const managersPause = time.Second
 
-// awaitGatherer returns a client of the gatherer that an upload is for. While no manager says where that is, it waits.
+// awaitGatherer returns a client of the gatherer that an upload is for. It waits while no manager says where that is.
 func (a *app) awaitGatherer(ctx context.Context, u *upload) (*gather.Client, error) {
 	var said time.Time
 	for {
@@ -159,10 +160,8 @@ func (a *app) awaitGatherer(ctx context.Context, u *upload) (*gather.Client, err
 			said = time.Now()
 			fmt.Fprintf(a.stderr, "groupcast: %s; trying again%s\n", printable.Text(err.Error()), a.hint(err))
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, managersPause) {
 			return nil, err
-		case <-time.After(managersPause):
 		}
 	}
 }
@@ -176,7 +175,7 @@ func (a *app) upload(ctx context.Context, client *gather.Client, u *upload, what
 	return cmp.Or(shown.guess.why(a.uploadAny(ctx, client, u, shown, what)), shown.unwritten)
 }
 
-// uploadAny uploads what there is.
+// uploadAny uploads a file, a directory or a stream.
 func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, shown *uploading, what string) error {
 	switch {
 	case what == "-":
@@ -196,13 +195,22 @@ func (a *app) uploadAny(ctx context.Context, client *gather.Client, u *upload, s
 	defer stop(nil)
 	shown.endsBy(stop)
 	if info.IsDir() {
-		return interrupted(ctx, a.uploadTree(uploading, client, what, options, shown))
+		err = a.uploadTree(uploading, client, what, options, shown)
+	} else {
+		err = a.uploadFile(uploading, client, what, options, shown)
 	}
-	one, err := client.Upload(uploading, what, options)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		shown.say(shown.words())
+	}
+	return interrupted(ctx, err)
+}
+
+func (a *app) uploadFile(ctx context.Context, client *gather.Client, file string, options gather.FileOptions, shown *uploading) error {
+	one, err := client.Upload(ctx, file, options)
 	if err == nil {
 		a.uploaded(shown, one)
 	}
-	return interrupted(ctx, err)
+	return err
 }
 
 // uploadTree uploads the files of a directory.
@@ -225,9 +233,9 @@ func (a *app) uploadTree(ctx context.Context, client *gather.Client, dir string,
 	return err
 }
 
-// uploadedTree counts what is at the gatherer of a directory.
+// uploadedTree counts the files of a directory that are at the gatherer.
 type uploadedTree struct {
-	files, before int // all, and those that were there before
+	files, before int // all, and those of them that were there before
 	bytes         uint64
 }
 
@@ -265,7 +273,7 @@ func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *uplo
 	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
 }
 
-// openBook opens what is remembered of the files that were read.
+// openBook opens the book that remembers which files were read.
 func (u *upload) openBook(client *gather.Client, name string, say func(line string)) (*followBook, error) {
 	of, path := bookOf{File: name, Stream: u.path}, u.state
 	if path != "" {
@@ -283,7 +291,7 @@ func (u *upload) openBook(client *gather.Client, name string, say func(line stri
 	return book, err
 }
 
-// uploadStream uploads a stream. One that is interrupted ends: what was read is uploaded first, as
+// uploadStream uploads a stream. If it is interrupted, the stream ends: what was read is uploaded first, as
 // long as it gets through.
 func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload, shown *uploading, open func(uint64) (io.Reader, error)) error {
 	uploading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -291,13 +299,14 @@ func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload
 	shown.endsBy(stop)
 	leaving := &parting{interrupted: ctx, stop: stop}
 	one, err := client.UploadStream(uploading, func(offset uint64) (io.Reader, error) {
+		shown.before = offset
 		from, err := open(offset)
 		return &until{ctx, from}, err
 	}, gather.StreamOptions{Path: u.path, Progress: func(p gather.Progress) {
 		shown.show(p)
 		leaving.heard(p)
 	}})
-	if one.Path != "" { // also what was read before its source has failed
+	if one.Path != "" { // even if its source has failed: what was read before is there
 		a.uploaded(shown, one)
 	}
 	if errors.Is(err, errInterrupted) {
@@ -306,7 +315,7 @@ func (a *app) uploadStream(ctx context.Context, client *gather.Client, u *upload
 	return err
 }
 
-// until is a reader that ends when ctx does. What is read of it is not lost.
+// until is a reader that ends when ctx is done. Nothing that it has read is lost.
 type until struct {
 	ctx  context.Context
 	from io.Reader
@@ -321,7 +330,7 @@ func (u *until) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	done, buffer := make(chan result, 1), make([]byte, len(p))
-	go func() { // a read that blocks is left to its source
+	go func() { // a Read that blocks is not waited for
 		n, err := u.from.Read(buffer)
 		done <- result{n, err}
 	}()
@@ -330,7 +339,7 @@ func (u *until) Read(p []byte) (int, error) {
 		return copy(p, buffer[:one.n]), one.err
 	case <-u.ctx.Done():
 	}
-	select { // its source may just have given it something
+	select { // the source may have given something in that moment
 	case one := <-done:
 		return copy(p, buffer[:one.n]), one.err
 	case <-time.After(lastRead):
@@ -338,7 +347,7 @@ func (u *until) Read(p []byte) (int, error) {
 	}
 }
 
-// lastRead is how long a read may take to say what it has, when it is interrupted.
+// lastRead is how long an interrupted Read may take to say what it has.
 const lastRead = 100 * time.Millisecond
 
 // interrupted tells an interruption from a failure.
@@ -349,12 +358,15 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// uploaded tells of an upload that is finished.
+// uploaded tells of a finished upload.
 func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 	shown.end()
 	how := ""
-	if one.There {
+	switch {
+	case one.There:
 		how = ", was there already"
+	case shown.before > 0:
+		how = fmt.Sprintf(", %s in all", bytesize.Short(shown.before+one.Bytes))
 	}
 	err := a.event(one, fmt.Sprintf("%s  %s%s", printable.Text(one.Path), bytesize.Short(one.Bytes), how))
 	shown.unwritten = cmp.Or(shown.unwritten, err) // the rest is uploaded all the same
@@ -363,41 +375,44 @@ func (a *app) uploaded(shown *uploading, one gather.Uploaded) {
 // uploading shows how an upload goes on.
 type uploading struct {
 	*screen
-	guess   *guess            // nil where the gatherer was named
-	stored  func(upTo uint64) // is told what of a stream is on the gatherer's disk; nil is not
+	guess   *guess            // nil if the gatherer was named
+	stored  func(upTo uint64) // called with how much of a stream is on the gatherer's disk; may be nil
 	drawing sync.Mutex
+	before  uint64 // how much of a stream was there from earlier
 	last    time.Time
-	begun   time.Time // when it was measured last how much was sent; zero while nothing may be
-	before  uint64
+	begun   time.Time // when what was sent was last measured; zero while nothing may be sent
+	sent    uint64    // how much that was
 	rate    float64
-	isKnown bool   // the rate
-	reason  string // why nothing is sent, as told last
+	isKnown bool   // whether rate is
+	reason  string // why nothing is sent, as was told last
+	heard   gather.Progress
 	line    string // that was told last
 
-	unwritten error // why it could not be written what was uploaded
+	unwritten error // why a finished upload could not be told
 }
 
-// newUploading takes for granted that an upload begins with connecting: that is not told at once.
+// newUploading begins as if connecting was already told: an upload always begins with that.
 func newUploading(a *app) *uploading {
 	return &uploading{screen: newScreen(a.stderr), last: time.Now(), reason: connecting}
 }
 
-// endsBy says how an upload is ended that was begun by a guess.
+// endsBy says how to end an upload to a gatherer that is only guessed.
 func (u *uploading) endsBy(stop context.CancelCauseFunc) {
 	if u.guess != nil {
 		u.guess.stop = stop
 	}
 }
 
-// samePause is how often a line is told that says nothing new.
+// samePause is how often to repeat a line that says nothing new.
 const samePause = time.Minute
 
-// connecting is what an upload does that has heard nothing yet.
+// connecting is what an upload does before it has heard anything.
 const connecting = "connecting"
 
 func (u *uploading) show(p gather.Progress) {
+	u.hear(p)
 	if p.Ended {
-		return // what became of it is told
+		return // the caller tells what became of it
 	}
 	u.guess.heard(p)
 	if u.stored != nil {
@@ -413,7 +428,7 @@ func (u *uploading) show(p gather.Progress) {
 	reason := how
 	u.measure(now, p.Sent, reason == "")
 	if how == "" {
-		how = fmt.Sprintf("over %d connections", p.Connections)
+		how = "over " + plural(p.Connections, "connection")
 	}
 	if u.isKnown {
 		how = bytesize.Short(uint64(u.rate)) + "/s " + how
@@ -429,7 +444,7 @@ func (u *uploading) show(p gather.Progress) {
 	}
 }
 
-// measure finds out how fast bytes are sent, of which so many were. While something is in the way no rate is known.
+// measure finds out how fast bytes are sent, from how many were. While nothing moves, the rate is not known.
 func (u *uploading) measure(now time.Time, sent uint64, moves bool) {
 	switch passed := now.Sub(u.begun); {
 	case !moves:
@@ -439,12 +454,12 @@ func (u *uploading) measure(now time.Time, sent uint64, moves bool) {
 	case passed < rateSpan:
 		return
 	default:
-		u.rate, u.isKnown = float64(sent-min(u.before, sent))/passed.Seconds(), true
+		u.rate, u.isKnown = float64(sent-min(u.sent, sent))/passed.Seconds(), true
 	}
-	u.before, u.begun = sent, now
+	u.sent, u.begun = sent, now
 }
 
-// goesOn says of a stream that there is some of it already: it may have been meant to be another.
+// goesOn says that there is some of a stream already: the user may have meant another one.
 func (u *uploading) goesOn(path string, offset uint64) {
 	if offset > 0 {
 		u.say(fmt.Sprintf("groupcast: goes on with %s, of which %s are there", printable.Text(path), bytesize.Short(offset)))

@@ -19,8 +19,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// An interrupted stream goes on while bytes get through, and for a while without, but not where the gatherer
-// is gone or pauses.
+// An interrupted stream goes on while bytes get through, and for a while after that, but not if the gatherer
+// is gone or pauses it.
 func TestInterruptedStreamParts(t *testing.T) {
 	moving := func(at uint64) gather.Progress {
 		return gather.Progress{Sent: at, Stored: at, Length: 3 << 20, Attached: true}
@@ -64,7 +64,7 @@ func TestInterruptedStreamParts(t *testing.T) {
 	}
 }
 
-// A line is told at once when there is another reason why nothing is sent, and else every few seconds.
+// There is a line at once when another reason keeps it from sending, and otherwise every few seconds.
 func TestReasonIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -102,7 +102,7 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// A rate is shown when there is one: not of an upload that has just begun to send, nor for the time in which it could not.
+// A rate is shown when it is known: not for an upload that has just begun to send, nor for time in which it could not.
 func TestRateIsShownWhenItIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -133,7 +133,7 @@ func TestRateIsShownWhenItIsKnown(t *testing.T) {
 	})
 }
 
-// An upload to a gatherer of a name waits for a manager that says where it is.
+// An upload to a gatherer that is named by its name waits for a manager to say where it is.
 func TestUploadWaitsForManagers(t *testing.T) {
 	manager := managertest.NewProcess(t, t.TempDir())
 	manager.Start(t)
@@ -160,7 +160,7 @@ func TestUploadWaitsForManagers(t *testing.T) {
 	}
 }
 
-// An upload to where a gatherer might be ends when nobody has been there for as long as a call may take, as a call does.
+// An upload to where a gatherer might be ends when nobody has answered there for as long as a call may take.
 func TestUploadToAGuess(t *testing.T) {
 	dir, small := t.TempDir(), t.TempDir() // files that are small go together
 	for of, length := range map[string]int{dir: 300 << 10, small: 10} {
@@ -195,7 +195,7 @@ func TestUploadToAGuess(t *testing.T) {
 	}
 }
 
-// Who is cut off by another of its name hears from the command how both can go on: the SDK's error is for programs.
+// A user whose upload is cut off by another of the same name learns from the command how both can go on: the SDK's error is for programs.
 func TestFencedUploadIsToldWhatHelps(t *testing.T) {
 	err := fmt.Errorf("upload f: %w", gather.ErrFenced)
 	if hint := new(app).hint(err); !strings.Contains(hint, "--as") || strings.Contains(err.Error(), "--") {
@@ -208,14 +208,18 @@ func TestOthersAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		defer stop(nil)
-		met := &guess{patience: time.Second, begun: time.Now(), stop: stop}
-		for _, g := range []*guess{met, nil} {
+		met := func() *guess { return &guess{patience: time.Second, stop: stop} }
+		for g, is := range map[*guess]gather.Progress{
+			met(): {Attached: true},
+			met(): {Detached: "there is no room: try again in up to 15s", DetachedReason: "PLACE_KEPT"}, // only a gatherer says so
+			nil:   {},
+		} {
 			g.heard(gather.Progress{})
-			g.heard(gather.Progress{Attached: true})
+			g.heard(is)
 			time.Sleep(time.Hour)
 			g.heard(gather.Progress{Detached: "connection refused"})
 			if err := g.why(errPartial); ctx.Err() != nil || !errors.Is(err, errPartial) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("after %+v it ends with %v", is, err)
 			}
 		}
 	})
@@ -229,7 +233,7 @@ func (e ending) Read(p []byte) (int, error) {
 	return copy(p, "read"), nil
 }
 
-// What a source has given up is uploaded, though the upload is interrupted in the same moment: it could not be read again.
+// What was read from a source is uploaded, even if the upload is interrupted in the same moment: it could not be read again.
 func TestInterruptedReadLosesNothing(t *testing.T) {
 	for range 100 { // which of the two is seen first is left to chance
 		synctest.Test(t, func(t *testing.T) {

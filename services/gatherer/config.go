@@ -24,7 +24,7 @@ type Config struct {
 	Settings
 }
 
-// Settings say how a gatherer gathers, whoever runs it: those of one in a standalone server are the same.
+// Settings say how a gatherer gathers, whether on its own or in a standalone server.
 type Settings struct {
 	GRPC          daemon.GRPCConfig `json:"grpc"`
 	Addresses     []string          `json:"addresses" usage:"where clients reach the gRPC port, as host:port, which the managers tell those that name this gatherer; empty is where it listens, at data.hosts or this machine's addresses if that is everywhere"`

@@ -1,6 +1,5 @@
-// Package gatherer is the gathering server: clients upload to it, and its controller gives
-// each what the policy says, by the windows that it is shown and the connections that it
-// is told to have.
+// Package gatherer is the gathering server: clients upload to it, and its controller gives each client what the policy says, by
+// the windows that it shows to the client's connections and by how many of these it asks for.
 package gatherer
 
 import (
@@ -120,7 +119,7 @@ func register(ctx context.Context, config *Config, managers *uplink.Uplink, at s
 	})
 }
 
-// takeStore makes the directory that clients upload into, and keeps it to this process: two would append to one stream.
+// takeStore makes the directory that clients upload into, and locks it: two processes would append to the same streams.
 func takeStore(log *slog.Logger, config *Config) (unlock func(), err error) {
 	for _, dir := range []string{config.Store.Dir, filepath.Dir(config.Policy.File)} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -175,14 +174,14 @@ func serveAPI(env daemon.Env, config *Config, security identity.TLS, server *api
 	return port, nil
 }
 
-// firstWindow is the window of connections that are accepted: the listening socket's.
+// firstWindow is the window of connections that are accepted. They take it over from the listening socket.
 type firstWindow struct {
 	listener net.Listener
 	bytes    int
 }
 
-// set bounds the window of connections to come, if that is new. That it cannot be set costs
-// the first round of the controller.
+// set bounds the window of connections to come, if the bound is new. If it cannot be set, connections have too large a window until
+// the controller's next round.
 func (f *firstWindow) set(bytes int) {
 	if bytes == 0 && f.bytes != 0 {
 		bytes = link.Unbounded

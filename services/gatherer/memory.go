@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	// bufferShare is what of the memory that a process may have its sockets' buffers take, unless
-	// the configuration says.
+	// bufferShare is the part of the process's memory that the sockets' buffers take, unless the configuration says how much.
 	bufferShare = 4
-	// perWindow is how many bytes of buffer the kernel has for a byte of window: segments take more
-	// room than their bytes, 2.3 times as much where the network's are 1,500 bytes.
+	// perWindow is how many bytes of buffer the kernel needs for a byte of window: a segment takes more room than its bytes, 2.3 times
+	// as much if packets have 1,500 bytes.
 	perWindow = 3
 )
 

@@ -18,8 +18,8 @@ type metrics struct {
 	refused, received                                  *prometheus.CounterVec
 	segments, outOfOrder                               prometheus.Counter
 	took, established                                  prometheus.Histogram
-	counted                                            map[string]uint64   // bytes of each client that are in received
-	came                                               map[uint64]segments // of each connection that are in segments and outOfOrder
+	counted                                            map[string]uint64   // bytes of each client that received has
+	came                                               map[uint64]segments // of each connection, that segments and outOfOrder have
 	rate, target, below, connections, windows, clients *prometheus.GaugeVec
 	fairness                                           *prometheus.GaugeVec
 	available, budget, others, queue, paused           prometheus.Gauge
@@ -27,7 +27,7 @@ type metrics struct {
 	shown                                              sums
 }
 
-// segments are how many have come.
+// segments is how many have come.
 type segments struct{ all, outOfOrder uint64 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -80,7 +80,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 		}),
 	}
-	for _, reason := range []string{link.Crowded, link.Handshake} { // a rate can be taken before the first
+	for _, reason := range []string{link.Crowded, link.Handshake} { // a counter that is there from the start has a rate at the first one
 		m.refused.WithLabelValues(reason)
 	}
 	registry.MustRegister(m.refused, m.received, m.segments, m.outOfOrder, m.took, m.established, m.fairness, m.rate, m.target, m.below, m.connections, m.windows, m.clients, m.available, m.budget, m.others, m.queue, m.paused, m.roundTrip, m.round)
@@ -114,7 +114,7 @@ func (m *metrics) count(facts window.Facts, clients []roster.Status) {
 	}
 }
 
-// nearly is how much of a target counts as all of it.
+// nearly is the part of a target that counts as all of it.
 const nearly = 0.95
 
 // note shows a round.
@@ -151,7 +151,7 @@ func (s sums) add(to *prometheus.GaugeVec, label string, value float64) {
 	s[to][label] += value
 }
 
-// give has the gauges show others: at no moment nothing, as that would be scraped.
+// give sets a gauge's values, and then removes labels that are gone: a scrape in between must not find it empty.
 func (s sums) give(next sums) {
 	for gauges, values := range next {
 		for label, value := range values {
@@ -167,7 +167,7 @@ func (s sums) give(next sums) {
 	}
 }
 
-// noteFairness compares what clients get that have something to send.
+// noteFairness compares what those clients get that have something to send.
 func (m *metrics) noteFairness(shown sums, clients []window.Client) {
 	var rates, parts []float64
 	for _, client := range clients {

@@ -44,8 +44,8 @@ func round(clients ...window.Client) controller.Round {
 	return controller.Round{Facts: window.Facts{Clients: clients}, Decision: window.Decision{Shares: shares}}
 }
 
-// Who has nothing to send, or no target, says nothing of whether targets are met fairly; who has more than its target
-// is as satisfied as who has just that. When nobody sends, nothing is said.
+// A client that has nothing to send, or no target, says nothing of whether targets are met fairly. One that gets more than its
+// target is as satisfied as one that gets just that. When nobody sends, nothing is said.
 func TestFairnessIsOfThoseThatSend(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := gatherer.NewMetrics(registry)
@@ -74,7 +74,7 @@ func TestFairnessIsOfThoseThatSend(t *testing.T) {
 	}
 }
 
-// What connections took to be let in is added up.
+// How long connections took to be let in is added up.
 func TestEstablishmentIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := gatherer.NewMetrics(registry)
@@ -85,7 +85,7 @@ func TestEstablishmentIsCounted(t *testing.T) {
 	}
 }
 
-// Segments are counted once, those of connections that come and go among them; out of order are a part of them.
+// Segments are counted once, also those of connections that come and go; those that came out of order are a part of them.
 func TestSegmentsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := gatherer.NewMetrics(registry)
@@ -102,7 +102,7 @@ func TestSegmentsAreCounted(t *testing.T) {
 	}
 }
 
-// How long the queue is that the controller sees is shown.
+// The queue that the controller sees is shown.
 func TestQueueIsShown(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	seen := round()

@@ -25,9 +25,8 @@ func newNeighbours(iface string) *neighbours {
 	return &neighbours{file: filepath.Join("/sys/class/net", iface, "statistics/rx_bytes")}
 }
 
-// rate returns how much came per second since it was last asked, of all there is; the
-// controller subtracts what came of its clients. What is left has their headers, too: they take
-// the link as others do.
+// rate returns how much came per second since the last call, of everything; the controller subtracts what its clients brought. What is
+// left includes the headers of their packets, which take room on the link as others' traffic does.
 func (n *neighbours) rate() window.Rate {
 	if n.file == "" {
 		return 0

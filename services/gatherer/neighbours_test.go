@@ -36,8 +36,8 @@ func (c *counter) after(d time.Duration, received uint64, want window.Rate) {
 	}
 }
 
-// What came over an interface is told by the second, since it was last asked. Of before it was first asked nothing is
-// known, nor where the interface is gone, or was made anew.
+// What came over an interface is told per second since the last call. The first call knows nothing, nor is anything known while the
+// interface is gone, or after it was made anew.
 func TestNeighboursAreCounted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rx_bytes")
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ type Demand struct {
 func (r Rate) bytes(rtt time.Duration) float64 { return float64(r) * rtt.Seconds() }
 
 // Assign divides a budget of receive buffer, in bytes, and says by which of the rules of 003
-// §III-A: Surplus, Priority or Ratio. The windows are in the order of the demands. What a
-// target needs is meant to be known: a demand without a target gets nothing.
+// §III-A: Surplus, Priority or Ratio. The windows are in the order of the demands. Every demand
+// should have a target: one without gets nothing.
 func Assign(budget float64, demands []Demand) (windows []float64, rule Reason) {
 	windows = make([]float64, len(demands))
 	targets, needed, least := 0.0, 0.0, math.Inf(1)
@@ -50,9 +50,9 @@ func Assign(budget float64, demands []Demand) (windows []float64, rule Reason) {
 	return windows, Ratio
 }
 
-// byPriority gives all what "the minimum target value in all clients" needs, and then each in
-// the decreasing order of priority what its own needs, as far as it goes. It reports whether
-// that can be done.
+// byPriority gives every client what "the minimum target value in all clients" needs, and then, in
+// decreasing order of priority, what its own target needs, as far as there is any left. It reports
+// whether the first part can be done.
 func byPriority(windows []float64, budget float64, least Rate, demands []Demand) bool {
 	minimum := func(d Demand) float64 { return min(least, d.Target).bytes(d.RTT) }
 	for _, d := range demands {

@@ -71,8 +71,8 @@ func TestNobodyWantsAnything(t *testing.T) {
 	wantWindows(t, got, []float64{0, 0}, rule, window.Ratio)
 }
 
-// Whatever is asked for, the windows are the budget, none is negative, and who has a higher
-// priority has no smaller part of what its target needs where it goes by priority.
+// Whatever is asked for, the windows add up to the budget, and none is negative. Where it goes by
+// priority, a client of higher priority has no smaller part of what its target needs.
 func TestAssignmentsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		demands := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) window.Demand {

@@ -9,29 +9,30 @@ import (
 type summary struct {
 	delivered Rate // by all
 	planned   Rate // what the last plan meant to be used
-	full      Rate // what of it was meant for those that used all they were granted, up to the access link
-	filled    Rate // what of what was delivered came from them
-	// free is what was meant for those that wait nowhere, freeFull what of it for those that used all they were granted.
+	full      Rate // the part of planned meant for clients that used all they were granted, up to the access link
+	filled    Rate // the part of delivered that came from them
+	// free is the part of planned meant for clients whose segments wait nowhere, freeFull the part of that for those that used all
+	// they were granted.
 	free, freeFull Rate
-	targets        Rate // of those that use theirs
-	// queue is how long what comes waits before the access link: the lower quartile of
-	// what the round trips are longer than they were at least. "When the RTT of most of TCP
+	targets        Rate // as far as clients can use theirs
+	// queue is how long segments wait before the access link: the lower quartile of how much
+	// longer round trips are than their shortest. "When the RTT of most of TCP
 	// connections increase, we can consider that these connections are affected by the
 	// congestion occurring at the identical link" (001 §3.3).
 	queue time.Duration
-	// deepest is the upper quartile of those that are not known to have one on their own path.
-	// Where it is much more, some have learnt their round trips while a queue stood.
+	// deepest is the upper quartile of the same, of clients that are not known to have a queue on their own path. If it is
+	// much more than queue, some have learnt their round trips while a queue stood.
 	deepest time.Duration
 	// drained is whether enough have been seen without a queue: only their queues count then.
 	drained bool
-	certain bool // all have, and nobody has a target: with targets, what is more than they are is not worth a queue
-	open    bool // and none has stood for long before the access link: who waits does so elsewhere
+	certain bool // all have, and nobody has a target: with targets, bandwidth beyond them is not worth a queue
+	open    bool // certain, and no queue has stood before the access link for long: whoever waits does so elsewhere
 	mss     int
-	drain   float64 // what of the windows is left, to let the queue run empty
+	drain   float64 // the part of the windows that is left while the queue is to run empty
 	initial int     // connections that may turn out to be short
 	later   int     // the other ones
 	first   int     // the window of the initial ones
-	// served is what share of their part those get that use all they may.
+	// served is which share of their parts those clients get that use all they may.
 	served  float64
 	crowded bool // others fill the queue
 	// disturbed is whether most clients have lost something of late.
@@ -51,8 +52,8 @@ func summarize(all []*history) summary {
 	for _, h := range all {
 		s.delivered += h.client.Throughput
 		s.planned += h.counted
-		// What was learnt in the time of a short transfer says little where there are others: its round trip has
-		// perhaps never been without a queue.
+		// While there are longer transfers, what a short one has learnt says little: its round trip may never have been
+		// without a queue.
 		tells := h.long || !long
 		if tells && h.leaves == 0 && !h.path.narrow {
 			s.full += h.counted
@@ -100,8 +101,8 @@ func quartile(number int, times []time.Duration) time.Duration {
 	return times[(len(times)-1)*number/4]
 }
 
-// enoughDrained tells whether those who have been seen without a queue can speak for all. Who has one on its own way cannot for
-// those who have none.
+// enoughDrained reports whether clients that have been seen without a queue can speak for all. Those with a queue on their own path
+// cannot speak for those without.
 func enoughDrained(all []*history) bool {
 	wide := slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.path.narrow })
 	flowing, drained := 0, 0
@@ -117,38 +118,38 @@ func enoughDrained(all []*history) bool {
 }
 
 // capacity estimates what the access link gives to the clients. While a queue stands, that is
-// what comes; while none does and what was planned is used, there may be more, and the plan
+// what comes. While none stands and what was planned is used, there may be more, and the plan
 // grows: a little at first, then faster with every step without a queue, so that bandwidth
-// that comes back is found in a few.
+// that comes back is found in a few steps.
 type capacity struct {
 	rate   Rate
 	growth float64
-	// known is what came when a queue stood last.
+	// known is what came when a queue last stood.
 	known Rate
 }
 
 const (
-	// margin is how much more is planned than comes while a queue stands: a few percent too
-	// much are a short queue, a few too little are a link that is not full.
+	// margin is how many times what comes is planned while a queue stands: a few percent too much make a short queue, a few
+	// too little leave the link idle.
 	margin = 1
-	// leastGrowth and mostGrowth are how much more is planned per step.
+	// leastGrowth and mostGrowth bound how much more is planned per step.
 	leastGrowth, mostGrowth = .04, .5
-	// mostAhead is how many times more than comes is planned at most, and blindAhead as long as
-	// no queue has stood: nothing is known of the link then, as in TCP's slow start.
+	// mostAhead is how many times what comes is planned at most, and blindAhead the same as long as no queue has stood: nothing
+	// is known of the link then, as in TCP's slow start.
 	mostAhead, blindAhead = 1.6, 2.5
 	// usedEnough is the share of a plan that must be used before there is a larger one.
 	usedEnough = .94
-	// openSteps is for how long no queue must have stood until what came with one says nothing any more.
+	// openSteps is how many steps without a queue it takes until what came with one says nothing any more.
 	openSteps = 6
-	// drainedShare is of how many one must have been seen without a queue.
+	// drainedShare says how many must have been seen without a queue: one of so many.
 	drainedShare = 4
-	// leastQueue is what is no queue: the noise of round trips.
+	// leastQueue is the shortest queue: anything less is noise of round trips.
 	leastQueue = 5 * time.Millisecond
-	// queuedSegments is how many segments make a queue where they take longer.
+	// queuedSegments is how many segments make a queue on a link that takes longer than leastQueue for them.
 	queuedSegments = 6
 )
 
-// stands is how long a queue has to be to be called one: few segments come at once anyway.
+// stands returns how long a queue has to be to count as one: a few segments always come at once.
 func (s summary) stands(rate Rate) time.Duration {
 	rate = max(rate, s.most)
 	if rate <= 0 {
@@ -157,14 +158,14 @@ func (s summary) stands(rate Rate) time.Duration {
 	return max(leastQueue, min(queuedSegments*s.segment(rate), 100*time.Millisecond))
 }
 
-// segment is how long the link takes for one.
+// segment returns how long a link of a rate takes for a segment.
 func (s summary) segment(rate Rate) time.Duration {
 	return time.Duration(min(float64(s.mss)/float64(rate), 1) * float64(time.Second))
 }
 
-// used reports whether what was planned is used. That windows are full says so only where the
-// link is known to carry more or less than before: near what it carries they are full because
-// the queue is. Where none has stood for long it carries more than that, and what holds up those who wait elsewhere says nothing.
+// used reports whether what was planned is used. Full windows say so only while what comes is far from what the link is known to
+// carry: near that, they are full because the queue is. If no queue has stood for long, the link carries more than that, and clients
+// that wait elsewhere do not count.
 func (c *capacity) used(seen summary) bool {
 	if seen.open && seen.freeFull > 0 && seen.freeFull >= usedEnough*seen.free {
 		return true

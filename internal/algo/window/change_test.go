@@ -8,9 +8,9 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// C65: the link carries 100, then 10, then 100 Mbit/s. That it has less than the targets is not taken for
-// others who fill the queue: minimums are met and the rest goes by priority, and within 5 s of the
-// rise targets are met again.
+// C65: the link carries 100, then 10, then 100 Mbit/s. When it has less than the targets, that is not taken
+// for others who fill the queue: minimums are met, and the rest goes by priority. Within 5 s of the rise targets are
+// met again.
 func TestLinkThatDropsToATenthAndComesBack(t *testing.T) {
 	for _, queue := range []int{256e3, 400e3} {
 		for phase := range 5 {
@@ -50,8 +50,8 @@ func dropToATenth(t *testing.T, queue int, at time.Duration) {
 	wantTargets(t, all, .95, 5*second, to+5*second, to+15*second)
 }
 
-// On a path of next to no round trip a window holds for what reading takes: one that is made for the round trip
-// alone would hold the client back, though the link has room.
+// On a path with next to no round trip, a window also covers the time that reading takes: a window for the round trip
+// alone would hold the client back, although the link has room.
 func TestShortPathsHoldNobodyBack(t *testing.T) {
 	const reading = .002
 	rules := controller(t, window.Groupcast)

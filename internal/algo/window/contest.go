@@ -6,7 +6,7 @@ import "time"
 type mode int
 
 const (
-	open      mode = iota // they are met, or could be
+	open      mode = iota // the targets are met, or could be
 	trying                // less is planned, to see whether the queue goes
 	short                 // the link has less than the targets
 	contested             // others, whom nobody controls here, fill the queue
@@ -15,8 +15,9 @@ const (
 // contest finds out why targets are not met while a queue stands. Either the link has less than
 // the targets together: then planning for what it has takes the queue away, and priority
 // decides who gets it. Or others fill the queue: then planning for less only leaves them more.
-// From outside both look the same, so it is tried. Whenever less comes then though a queue stands, others have it:
-// trying and short are contested at once. So is open where they were taken to have gone a moment ago.
+// From outside both look the same, so it tries: it plans for less. If less comes then, although a queue
+// stands, others have taken it, and trying or short becomes contested at once. So does open if others were
+// taken to have gone a moment ago.
 //
 //	open ──targets missed, a queue stands──▶ trying ──the queue goes──▶ short
 //	  ▲                                      ▲ │                        │ │
@@ -26,8 +27,8 @@ const (
 //	  ├──no queue for a while───────────── contested                      │ longer every time
 //	  └───────────────────────────────────────────────────────────────────┘
 type contest struct {
-	// everybody is whether all clients are seen, as on the access link. On the way of one, those beside it are others
-	// who come and go all the time: what is learnt of others is not kept there.
+	// everybody is whether the link is the one of all clients, the access link. On the path of a single client, others come and
+	// go all the time: what is learnt of them is not kept.
 	everybody bool
 
 	mode   mode
@@ -35,50 +36,50 @@ type contest struct {
 	missed int       // steps in a row in which targets were missed while a queue stood
 	calm   int       // steps in a row without a queue
 	queued int       // steps in a row with one
-	// others fill a queue that is not of our making: ours goes in a few steps, is short, and loses nothing.
+	// others is who fills a queue that is not of our making: ours goes in a few steps, is short, and loses nothing.
 	others crowd
-	// peak is what was delivered at most without a queue: who gets that has nobody beside him.
+	// peak is the most that was delivered without a queue: if that comes, nobody else is there.
 	peak  Rate
 	queue time.Duration
-	again time.Duration // after which it is tried again
+	again time.Duration // how soon to try again
 	less  Rate          // what came when others were taken to be there
-	// before and share are what came when less began to be planned, and what share of the targets that was.
+	// before is what came when less began to be planned, and share which share of the targets that was.
 	before Rate
 	share  float64
-	taken  int // steps in a row in which less comes though a queue stands
-	gone   int // steps in a row without the queue for which it is tried
-	// believed is for how long a link is taken to be short. Little that comes beside others looks like all that comes
-	// over a narrow link: only more that is planned tells.
+	taken  int // steps in a row in which less comes although a queue stands
+	gone   int // steps in a row without the queue that the try is to take away
+	// believed is how long to believe that the link is short. Little that comes beside others looks the same as all that
+	// comes over a narrow link: only planning for more can tell.
 	believed time.Duration
 }
 
 const (
-	// missedShare is the share of the targets below which they are missed, missedSteps for
-	// how many steps.
+	// missedShare is the share of the targets below which they count as missed, and missedSteps for how many steps that
+	// has to be.
 	missedShare, missedSteps = .93, 3
-	// tryFor is how long a try takes: until what was granted is used up, and was measured.
+	// tryFor is how long a try takes: what was granted has to be used up, and measured.
 	tryFor = 2 * time.Second
-	// calmSteps is how long no queue must have stood until others are taken to have gone.
+	// calmSteps is how many steps without a queue it takes until others are taken to have gone.
 	calmSteps = 4
-	// nobodyShare is a share of what came without a queue: who gets more of it has nobody beside him.
+	// nobodyShare is a share of the peak: if more comes, nobody else is there.
 	nobodyShare = .93
-	// crowdedSteps is for how long a queue stands that is not of our making.
+	// crowdedSteps is after how many steps a standing queue is taken not to be of our making.
 	crowdedSteps = 3
-	// peakKept is what is left per step of what was delivered at most.
+	// peakKept is the part of the peak that is left after each step.
 	peakKept = .999
-	// lastAgain is after how long it is tried again, while targets are missed, whether others have
-	// gone; firstAgain the first time, twice as long every time, where taking it for a contest has
-	// gained nothing: then perhaps nobody else was there.
+	// lastAgain is how long to wait, while targets are missed, before trying again whether others have gone. If taking it for
+	// a contest has gained nothing, perhaps nobody was there: then it is firstAgain the first time, and twice as long every
+	// time after that.
 	firstAgain, lastAgain = 4 * time.Second, time.Minute
-	// gained is how many times what came before must come for something to be gained.
+	// gained is how many times what came before has to come for something to be gained.
 	gained = 1.2
-	// lost is less than which of what came before others have taken something, for takenSteps: a link gives all that it
-	// has while a queue stands.
+	// lost is the part of what came before below which others must have taken something, if that lasts takenSteps: while a
+	// queue stands, the link gives all that it has.
 	lost, takenSteps = .85, 2
-	// goneSteps is after how many steps without it a queue has gone: those of others come and go.
+	// goneSteps is how many steps it takes without a queue until that has gone: those of others come and go.
 	goneSteps = 2
-	// firstBelieved is for how long a link is taken to be short the first time, twice as long every time: what is
-	// planned for to see whether it still is fills its queue for a second or two.
+	// firstBelieved is how long to believe the first time that a link is short, and twice as long every time after that, up to
+	// lastBelieved: planning for more, to see whether it still is, fills its queue for a second or two.
 	firstBelieved, lastBelieved = 20 * time.Second, 10 * time.Minute
 )
 
@@ -92,15 +93,15 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	if queued {
 		c.calm = 0
 	}
-	// Short transfers make queues that go by themselves, and a plan for all that the link has a short one. While as
-	// much comes as without a queue, nobody has come to a link that is short.
+	// Short transfers make queues that go by themselves, and a plan for all that a short link has makes a short queue. While as
+	// much comes as without a queue, nobody else has come to a short link.
 	ours := seen.initial > seen.later || c.mode == short && (seen.queue <= 2*standing || seen.delivered > nobodyShare*c.peak)
 	if !queued || ours {
 		c.queued = 0
 	}
 	if !queued {
 		c.peak = max(peakKept*c.peak, seen.delivered)
-	} else if c.mode != short { // else others who come little by little would never be noticed
+	} else if c.mode != short { // on a short link others who come little by little would never be noticed
 		c.peak *= peakKept
 	}
 	c.taken, c.gone = c.taken+1, c.gone+1
@@ -123,15 +124,15 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	case c.mode == trying && c.gone >= goneSteps:
 		c.enter(short, now)
 		c.believed = min(max(firstBelieved, 2*c.believed), lastBelieved)
-		c.queued = 0            // what is left of the queue goes now
-		c.peak = seen.delivered // what the link gave before it gives no more
+		c.queued = 0            // the rest of the queue is about to go
+		c.peak = seen.delivered // the link does not give what it gave before
 	case c.mode == trying && c.gone == 0 && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
 		c.concede(now, seen)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
 		c.believed = 0
 		c.enter(open, now)
 	case c.mode == short && now.Sub(c.since) >= c.believed:
-		c.missed = 0 // it is tried with the queue that stands then
+		c.missed = 0 // the next try is about the queue that stands then
 		c.enter(open, now)
 	}
 	if c.mode == trying {
@@ -140,11 +141,11 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	return c.mode
 }
 
-// crowd finds out whether others fill the queue. Who gets as much as ever without a queue is alone, as far as is known. A
-// contest does not end with that: only when no queue stands, or far more comes.
+// crowd finds out whether others fill the queue. As far as is known, nobody else is there while as much comes as ever did without a
+// queue. That does not end a contest, which ends only when no queue stands, or when far more comes.
 func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 	alone := func(share Rate) bool { return c.peak > 0 && seen.delivered > share*c.peak }
-	// It is tried first: windows and connections for a crowd would only fill the queue.
+	// A try comes first: windows and connections against a crowd would only fill the queue.
 	first := c.mode == open && c.missed > 0 && c.missed < missedSteps
 	switch {
 	case c.everybody && c.others.frees(now, seen.delivered):
@@ -162,16 +163,16 @@ func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 	}
 }
 
-// concede takes it that others are there.
+// concede takes others to be there.
 func (c *contest) concede(now time.Time, seen summary) {
 	c.less = seen.delivered
 	c.enter(contested, now)
 }
 
-// missed is whether the targets are, together.
+// missed reports whether the targets are missed, taken together.
 func (s summary) missed() bool { return s.delivered < missedShare*s.targets }
 
-// share is what share of the targets comes.
+// share returns which share of the targets comes.
 func (s summary) share() float64 { return float64(s.delivered / max(s.targets, 1)) }
 
 // try has less planned for, to see whether the queue goes.
@@ -181,7 +182,7 @@ func (c *contest) try(now time.Time, seen summary, again time.Duration) {
 	c.enter(trying, now)
 }
 
-// patience is how long others are taken to be there.
+// patience returns how long to take others to be there before trying again.
 func (c *contest) patience(seen summary) time.Duration {
 	if seen.delivered > gained*c.less {
 		return lastAgain

@@ -7,8 +7,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// narrowed has two clients with targets of 6 Mbit/s together on a link that came to carry less than half
-// of it: the queue went when less was planned. Six segments take 20 ms on it: a queue of less is none.
+// narrowed has two clients, with targets of 6 Mbit/s together, on a link that has come to carry less than half
+// of that: the queue went when less was planned. Six segments take 20 ms on it, so that a shorter queue is none.
 func narrowed(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, window.Groupcast, window.Options{})
@@ -18,7 +18,7 @@ func narrowed(t *testing.T) *bench {
 	return b
 }
 
-// waiting are two clients that get so many times 2.4 Mbit/s, and whose segments wait in a queue.
+// waiting returns two clients that get so many times 2.4 Mbit/s, and whose segments wait in a queue.
 func waiting(times float64, queue time.Duration) window.Facts {
 	facts := long(50*ms, 100*ms)
 	for i, target := range []float64{4, 2} {
@@ -32,7 +32,7 @@ func waiting(times float64, queue time.Duration) window.Facts {
 	return facts
 }
 
-// wantPlanned holds that so many times what comes is planned.
+// wantPlanned makes sure that so many times what comes is planned.
 func (b *bench) wantPlanned(d window.Decision, least, most float64) {
 	b.Helper()
 	if got := float64(d.Available / mbits(2.4)); got < least || got > most {
@@ -40,8 +40,8 @@ func (b *bench) wantPlanned(d window.Decision, least, most float64) {
 	}
 }
 
-// What is planned for a link that has less than the targets makes a short queue now and then. That is
-// not others who fill it.
+// What is planned for a link that has less than the targets makes a short queue now and then, which is not
+// taken for others'.
 func TestShortQueueIsOurs(t *testing.T) {
 	b := narrowed(t)
 	for range 20 {
@@ -49,7 +49,7 @@ func TestShortQueueIsOurs(t *testing.T) {
 	}
 }
 
-// Nor is a longer one, while as much comes as without it.
+// Nor is a longer queue, while as much comes as without it.
 func TestQueueThatTakesNothingIsOurs(t *testing.T) {
 	b := narrowed(t)
 	for range 20 {
@@ -57,8 +57,8 @@ func TestQueueThatTakesNothingIsOurs(t *testing.T) {
 	}
 }
 
-// A longer one with which less comes is taken for others' after three steps, and targets are planned for. If then
-// nothing more comes, it is tried again whether the link has less: after 4 s, after 8 s, and so on.
+// A longer queue with which less comes is taken for others' after three steps, and targets are planned for. If no more
+// comes then, it is tried again whether the link has less: after 4 s, after 8 s, and so on.
 func TestNobodyIsTakenForOthersForLong(t *testing.T) {
 	b := narrowed(t)
 	b.wantPlanned(b.advance(1500*ms, waiting(.9, 80*ms)), 2.4, 2.6)
@@ -70,7 +70,7 @@ func TestNobodyIsTakenForOthersForLong(t *testing.T) {
 	b.wantPlanned(b.advance(1*second, waiting(1, 10*ms)), .95, 1.3)
 }
 
-// Where more comes since it is taken for others', there are others: it is not tried for a minute.
+// If more comes since it is taken for others', there are others: it is not tried again for a minute.
 func TestOthersAreBelievedWhereItHelps(t *testing.T) {
 	b := narrowed(t)
 	b.advance(1500*ms, waiting(.9, 80*ms))

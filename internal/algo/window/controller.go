@@ -18,7 +18,7 @@ const Interval = 500 * time.Millisecond
 type Controller interface {
 	// Step takes what was seen and returns what to set. now never goes back.
 	Step(now time.Time, facts Facts) Decision
-	// First is the window of a connection that is accepted before the next step: the clamp of
+	// First is the window of connections that are accepted before the next step: the clamp of
 	// the listening socket. Zero leaves it alone.
 	First() int
 }
@@ -35,14 +35,14 @@ const (
 	Traditional = "traditional" // TCP as it is
 )
 
-// Options are what the papers' methods have to be told. Each has a default.
+// Options are what the papers' methods need to be told. Each has a default.
 type Options struct {
 	// Buffer is the receive buffer that 003's methods divide, in bytes. Zero is 100 KB (003
 	// Table I).
 	Buffer int
 	// Interval is how often the thesis's method checks round trips. Zero is 5 s (001 §4.1.1).
 	Interval time.Duration
-	// Link is what spring takes for the access link where Facts.Link.Rate does not say. Zero is
+	// Link is what spring takes the access link to carry if Facts.Link.Rate does not say. Zero is
 	// 4 Mbit/s (001 Table 1).
 	Link Rate
 }
@@ -52,7 +52,7 @@ const usualBuffer = 100e3
 
 func (o Options) buffer() int { return cmp.Or(o.Buffer, usualBuffer) }
 
-// Default is the controller of who does not choose.
+// Default is the controller if none is chosen.
 const Default = Groupcast
 
 var controllers = map[string]func(Options) Controller{

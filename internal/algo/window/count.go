@@ -8,34 +8,34 @@ import (
 // count is how many connections a client should have.
 type count struct {
 	now     int
-	extra   int         // more than its window needs, against loss
-	missing int         // steps in a row in which it was behind its target for loss
+	extra   int         // connections beyond what its window needs, against loss
+	missing int         // steps in a row in which loss kept it behind its target
 	changes []time.Time // of the last minute
 	calm    time.Time   // since when nothing was lost
 }
 
 const (
-	// largestWindow is what one connection can be relied on to fill: kernels buffer not much
-	// more for a sender unless they are told to.
+	// largestWindow is what one connection can be relied on to fill: unless told to, kernels do not buffer much more for a
+	// sender.
 	largestWindow = 2 << 20
-	// mostConnections is how many a client has at most if its policy does not say.
+	// mostConnections is how many a client may have if its policy does not say.
 	mostConnections = 8
 	// crowdedExtra is how many more connections a client has at least while others fill the
 	// queue, and make everybody lose.
 	crowdedExtra = 2
-	// leastSegments is what each connection's window must have, that a loss is repaired
-	// without a timeout.
+	// leastSegments is how many segments each connection's window must have room for, so that a loss is repaired without a
+	// timeout.
 	leastSegments = 4
 	// changesPerMinute bounds how often a client opens and closes connections.
 	changesPerMinute = 6
-	// missingSteps is after how long behind its target a client gets more connections,
-	// calmFor after how long without loss it gets fewer.
+	// missingSteps is how long a client has to be behind its target to get more connections, calmFor how long without loss to
+	// get fewer.
 	missingSteps, calmFor = 3, 30 * time.Second
-	// tooManyFor is how long more connections stay than its window fits.
+	// tooManyFor is how long a client keeps more connections than fit its window.
 	tooManyFor = 2 * time.Second
 )
 
-// step decides by the window that all connections have together. "By using multiple TCP
+// step decides by the window of all connections together. "By using multiple TCP
 // connections in a session, higher throughput is expected. […] However, when the number of
 // aggregated TCP connections is too large, throughput decreases. This is because window size
 // per TCP connection becomes small, and time out occurs frequently" (003 §III-B).
@@ -59,11 +59,11 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	if wanted > c.now {
 		wait = 0
 	} else if !crowded && c.now > max(fits, needed) {
-		wait = tooManyFor // each has more than its part, as no window is less than three segments
+		wait = tooManyFor // each gets more than its part, as no window is less than three segments
 	}
 	changes := changesPerMinute
 	if wanted < c.now {
-		changes /= 2 // what is closed may have to be opened again
+		changes /= 2 // a closed connection may have to be opened again
 	}
 	if wanted != c.now && c.may(now, wait, changes) {
 		c.now = wanted
@@ -72,7 +72,7 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	return min(c.now, most)
 }
 
-// against has more connections against loss: where one is cut to half, the others go on.
+// against has more connections against loss: if one is cut to half, the others go on.
 func (c *count) against(now time.Time, h *history) {
 	if h.disturbed.After(c.calm) {
 		c.calm = h.disturbed
@@ -92,7 +92,7 @@ func (c *count) against(now time.Time, h *history) {
 	}
 }
 
-// may reports whether the number may change now, if it did not for a while.
+// may reports whether the number may change now, if it has not for a while.
 func (c *count) may(now time.Time, wait time.Duration, most int) bool {
 	for len(c.changes) > 0 && now.Sub(c.changes[0]) >= time.Minute {
 		c.changes = c.changes[1:]

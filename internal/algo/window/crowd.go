@@ -2,22 +2,22 @@ package window
 
 import "time"
 
-// crowd is what is known of others who fill a queue, whom nobody controls here.
+// crowd is what is known of others who fill a queue and are not controlled here.
 type crowd struct {
 	there bool
-	came  time.Time // when they were first noticed,
-	usual Rate      // and what has come beside them since
-	left  time.Time // when they were last taken to have gone, though a queue stood
-	// Where that was wrong it is not done again before a time, each time a longer one.
+	came  time.Time // when they were first noticed
+	usual Rate      // what has come beside them since
+	left  time.Time // when they were last taken to have gone, although a queue stood
+	// If that was wrong, it is not done again before until, stay later, which is longer each time.
 	until time.Time
 	stay  time.Duration
 }
 
 const (
-	// freed is how many times more than beside others comes when they have gone. That is known after settling, and is
-	// the mean of some usualSteps.
+	// freed is how many times what came beside others must come for them to have gone. What came beside them is known after
+	// settling, and is the mean of some usualSteps.
 	freed, usualSteps, settling = 1.3, 20, 5 * time.Second
-	// soon is within which time others come back that had not gone.
+	// soon is within what time others are back if they had not really gone.
 	soon = 15 * time.Second
 )
 
@@ -36,14 +36,14 @@ func (c *crowd) come(now time.Time) {
 // gone notes that no queue stands any more.
 func (c *crowd) gone() { c.there, c.stay = false, 0 }
 
-// doubt notes that as much comes as if they had gone: the queue may be ours alone.
+// doubt notes that as much comes as if they had gone: the queue may be only ours.
 func (c *crowd) doubt(now time.Time) {
 	if c.there && !now.Before(c.until) {
 		c.there, c.left = false, now
 	}
 }
 
-// frees reports whether so much more comes than did beside them that they must have gone.
+// frees reports whether so much more comes than did beside the others that they must have gone.
 func (c *crowd) frees(now time.Time, delivered Rate) bool {
 	switch {
 	case !c.there:
@@ -59,5 +59,5 @@ func (c *crowd) frees(now time.Time, delivered Rate) bool {
 	return false
 }
 
-// justLeft reports whether they were taken to have gone a moment ago.
+// justLeft reports whether the others were taken to have gone a moment ago.
 func (c *crowd) justLeft(now time.Time) bool { return now.Sub(c.left) < soon }

@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// crowd are many clients with some connections each, as facts.
+// crowd returns the facts of many clients with some connections each.
 func crowd(clients, connections int) window.Facts {
 	facts := window.Facts{Link: window.Link{Rate: 1000 * mbit}}
 	id := uint64(0)
@@ -41,8 +41,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// Five hundred clients with four connections each share a link: all have their target of .15 Mbit/s
-// of 100 together, 20 of which stall and hold what they were given.
+// Five hundred clients with four connections each share a link of 100 Mbit/s: all have their target of .15 Mbit/s, although 20
+// of them stall and hold what they were given.
 func TestFiveHundredClients(t *testing.T) {
 	s := newSite(100*mbit, 2e6, controller(t, window.Groupcast))
 	s.link.Memory = 32 << 20

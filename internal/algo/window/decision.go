@@ -5,16 +5,16 @@ import "time"
 // Decision is what to set until the next step.
 type Decision struct {
 	// Budget is the sum that the windows were cut from, in bytes: the B of 001 §3.1, the
-	// receive socket buffer of 003 §III-A. Where there is no such sum, as with ours, it is what the windows are
-	// together. Zero is without a bound.
+	// receive socket buffer of 003 §III-A. If a method has no such sum, as ours, it is the sum of the windows.
+	// Zero is without a bound.
 	Budget int
 	// Scarce is whether the windows were cut to fit the memory.
 	Scarce bool
 	// Available is what the access link is thought to give to the clients together. Zero is
 	// unknown.
 	Available Rate
-	// Queue is how long what comes is thought to wait before the access link. Zero is none, or not known: the papers'
-	// methods do not say.
+	// Queue is how long segments are thought to wait before the access link. Zero is no queue, or not known, as with the
+	// papers' methods.
 	Queue time.Duration
 	// Shares has one for each of Facts.Clients, in their order.
 	Shares []Share
@@ -23,11 +23,11 @@ type Decision struct {
 // Share is what one client gets.
 type Share struct {
 	Name string
-	// Rate is what the windows are meant to bring. Zero is not said.
+	// Rate is what the windows are meant to bring. Zero if the method does not say.
 	Rate Rate
 	// Connections is how many it should have. Zero leaves it to the client.
 	Connections int
-	// Pace is what it should be asked for per second, where no window is as small as its part.
+	// Pace is how much it should be asked for per second if even the smallest window brings more than its part.
 	// Zero is no bound.
 	Pace Rate
 	// Bottleneck is what holds the client back, and Reason why it gets what it gets.
@@ -53,7 +53,7 @@ type State string
 const (
 	// Initial is a connection that may turn out to be a short one, and is in slow start.
 	Initial State = "initial"
-	// Persistent is one that has got more than a short one would.
+	// Persistent is one over which more has come than a short one has.
 	Persistent State = "persistent"
 )
 
@@ -83,5 +83,5 @@ const (
 	Priority  Reason = "priority"  // the targets do not fit: its minimum and more, by priority
 	Ratio     Reason = "ratio"     // not even the minimums fit: its part by the ratio of targets
 	Capped    Reason = "capped"    // it may not have more
-	Unused    Reason = "unused"    // it did not use more, so others have it
+	Unused    Reason = "unused"    // it did not use more, so others get that
 )

@@ -8,19 +8,18 @@ import (
 // claim is what a client may claim of the bandwidth that is there.
 type claim struct {
 	target, minimum Rate
-	// limit is what it may have or can use at most.
+	// limit is the most that it may have or can use.
 	limit    Rate
-	weight   float64 // by which what is left over is divided
+	weight   float64 // by which the rest is divided
 	priority int
 }
 
-// want is what has to be there for it to be content.
+// want is what it needs to have its target.
 func (c claim) want() Rate { return min(c.target, c.limit) }
 
-// divide divides bandwidth: what the targets need, and the rest by weight; if the targets do
-// not fit, the minimums first, and the rest by decreasing priority, and among equals by what
-// they lack; if not even the minimums fit, by the ratio of targets. The rule is Surplus,
-// Priority or Ratio.
+// divide divides bandwidth, by one of three rules. Surplus: everybody gets its target, and the rest
+// goes by weight. Priority, if the targets do not fit: everybody gets its minimum, and the rest goes by decreasing
+// priority, among equals by what they lack. Ratio, if not even the minimums fit: all goes by the ratio of targets.
 func divide(available Rate, claims []claim) (rates []Rate, rule Reason) {
 	rates = make([]Rate, len(claims))
 	rest, minimums := available, Rate(0)
@@ -58,7 +57,7 @@ func everyone(claims []claim) []int {
 	return all
 }
 
-// byDecreasingPriority groups those that have the same one.
+// byDecreasingPriority groups claims of the same priority.
 func byDecreasingPriority(claims []claim) [][]int {
 	order := everyone(claims)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(claims[b].priority, claims[a].priority) })
@@ -72,9 +71,9 @@ func byDecreasingPriority(claims []claim) [][]int {
 	return groups
 }
 
-// fill adds an amount to the rates of some by their weights, none above its most, and returns
-// what is left. It is water that rises in vessels: those that are full first are found first,
-// by how high it stands in them then.
+// fill adds an amount to some rates by their weights, none above its most, and returns what is
+// left. It is like water that rises in vessels at the same time: it goes through them in the order in
+// which they are full.
 func fill(rates []Rate, amount Rate, among []int, vessel func(i int) (weight float64, most Rate)) (left Rate) {
 	type level struct {
 		i      int
@@ -93,7 +92,7 @@ func fill(rates []Rate, amount Rate, among []int, vessel func(i int) (weight flo
 	slices.SortStableFunc(levels, func(a, b level) int { return cmp.Compare(full(a), full(b)) })
 	for _, l := range levels {
 		part := min(l.room, amount)
-		if l.weight < weights { // else it is the last, but for rounding
+		if l.weight < weights { // if not, it is the last one, but for rounding
 			part = min(l.room, amount*Rate(l.weight/weights))
 		}
 		rates[l.i] += part

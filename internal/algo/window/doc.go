@@ -1,7 +1,6 @@
 // Package window decides how many bytes each connection of a gathering server may have under
-// way, by its advertised window, and of how many connections a client's upload is made: so
-// each client gets its target, by priority, from the receiver's side alone (papers 003
-// and 001).
+// way, by its advertised window, and how many connections a client's upload is made of. That way
+// each client gets its target, by priority, by means of the receiver alone (papers 003 and 001).
 //
 // A Controller is told what was seen, every half second, and says what to set:
 //
@@ -10,21 +9,21 @@
 // Decisions are in the order of the facts: Decision.Shares[i] is of Facts.Clients[i], and its
 // Windows[j] of Connections[j].
 //
-// There is one for each method that the papers describe, to be compared with, and our own:
+// There is one for each method that the papers describe, for comparison, and our own:
 //
 //	groupcast    ours, below; the default
 //	gathering    003 §III-A (Assign) and §III-B (parallel.Search)
 //	buffers      003 §III-A alone, with one connection
 //	proposed     001: a total by round trips, initial connections before persistent ones
 //	spring       001's reference 1: the link and the queue before it are known
-//	mehra        001's reference 2: what is received is taken for the link
+//	mehra        001's reference 2: what is received is taken to be the link's rate
 //	matsuo       003's compared method: by estimates of what TCP would get
 //	traditional  nothing is touched
 //
 // # Our own
 //
-// A window gives itself per round trip. So windows that together hold what the access link holds
-// without a queue fill it and leave the queue empty, and windows that are a few percent too large
+// A connection brings one window per round trip. So windows that together hold what the access link
+// holds without a queue fill the link and leave the queue empty, and windows that are a few percent too large
 // make a queue of these few percent. groupcast plans rates, and makes windows of them:
 //
 //		round trips, throughputs ─▶ capacity: what the link gives
@@ -33,22 +32,22 @@
 //		                 ▲                       │
 //		   what each can use, its own path       └─ corrected by what they bring
 //
-//	  - The capacity is what comes while a queue stands. While none does and the plan is used, the plan
+//	  - The capacity is what comes while a queue stands. While none stands and the plan is used, the plan
 //	    grows, faster with every step, so that bandwidth that comes back is used within seconds.
-//	  - divide gives targets, and what is left over by their ratio; what one does not use others
+//	  - divide gives targets, and the rest by their ratio. What a client does not use, others
 //	    get. If the targets do not fit: minimums, then by priority; if not even these: by ratio.
-//	  - Others, whom nobody controls here, may fill the queue: a queue that stays though our windows
+//	  - Others that are not controlled here may fill the queue: a queue that stays although our windows
 //	    leave it no room is theirs (contest). Then what targets need is reckoned with that queue and
-//	    with a reserve, what a client missed is made up, and it has more connections, so that a loss
-//	    is not the loss of half its window.
-//	  - What a client does not share with the others, its own path, is seen to in the same way.
+//	    with a reserve, a client is given what it missed, and it has more connections, so that a loss
+//	    does not cost it half its window.
+//	  - A client's own path, which it does not share with the other clients, is dealt with in the same way.
 //	  - A connection that may turn out to be a short one keeps the window it was accepted with, which
 //	    is enough for most.
 //
 // # What the facts may be
 //
 // Anything. Clients control when their segments are sent and acknowledged, and with that what is
-// measured of them. A round trip of zero, less than nothing or an hour is unknown, as are
-// throughputs that no link has. A round trip that is long without reason makes a window too large,
-// which is seen by what comes of it.
+// measured of them. A round trip that is zero, negative or an hour counts as unknown, as do
+// throughputs that no link has. A round trip that is too long for no reason makes a window too large,
+// which shows in what comes.
 package window

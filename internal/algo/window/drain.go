@@ -6,31 +6,31 @@ import (
 )
 
 // drain has the queue run empty for a moment, now and then: a round trip that was learnt while a
-// queue stood is too long, and whoever believes it keeps the queue for ever. What is learnt
-// says when to do it next.
+// queue stood is too long, and a window that is made for it keeps the queue there for ever. When it is done
+// next depends on what was learnt.
 type drain struct {
 	next    time.Time
 	last    time.Time // when it ended last
 	pause   time.Duration
 	running bool
 	shorter bool // a round trip has been learnt that is shorter than was known
-	// possible is whether it could be done in the last step.
+	// possible is whether it could have been done in the last step.
 	possible bool
 }
 
 const (
-	// drainShare is what of the windows is left for the length of a step, and deepShare where
-	// nothing was learnt yet, or something the last time.
+	// drainShare is the part of the windows that is left for the length of a step, and deepShare the part the first time, and
+	// after something was learnt the last time.
 	drainShare, deepShare = .75, .5
-	// drainTarget is what of its target a client is left all the same, where targets are met.
+	// drainTarget is the part of its target that a client keeps all the same, if targets are met.
 	drainTarget = .93
-	// firstDrain is how long after the first queue it is done first, and nextDrain how long
-	// after something was learnt. Where nothing was, it takes twice as long, up to lastDrain.
+	// firstDrain is how long after the first queue it is done for the first time, and nextDrain how long after something was
+	// learnt. If nothing was, it waits twice as long each time, up to lastDrain.
 	firstDrain, nextDrain, lastDrain = time.Second, 4 * time.Second, 2 * time.Minute
 )
 
-// step returns what of their windows all are to have until the next. Standing is how long a queue is; missed is whether
-// targets are.
+// step returns the part of their windows that all clients have until the next step. standing is how long a queue has to be to count;
+// missed is whether targets are missed.
 func (d *drain) step(now time.Time, possible bool, standing time.Duration, missed bool, all []*history) float64 {
 	d.possible = possible
 	newcomers, queued := false, false
@@ -41,7 +41,8 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 		}
 		queued = queued || h.flows() && !h.path.narrow && h.delay() > standing
 	}
-	// Who came while a queue stood has learnt its round trip with that, and until it is known better, whose queue it is is not.
+	// A client that came while a queue stood has learnt its round trip with the queue. Until it has learnt better, nobody can tell
+	// whose queue that is.
 	if newcomers && queued && !d.next.IsZero() {
 		soon := now.Add(firstDrain)
 		if again := d.last.Add(nextDrain); again.After(soon) {
@@ -80,8 +81,9 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 	return 1
 }
 
-// stillWaits tells whether a client sees the queue about as long as before it was to run empty. So it is where others fill it,
-// whatever we leave: then those who have learnt their round trips with it see none, and the others as much as before.
+// stillWaits reports whether a client sees the queue still about as long as before it was to run empty. That is so if others fill it,
+// whatever room our windows leave: clients that have learnt their round trips with the queue see none then, and the others as much as
+// before.
 func (h *history) stillWaits(standing time.Duration) bool {
 	return h.flows() && h.long && !h.path.narrow && h.delay() > max(standing, h.stood/2)
 }

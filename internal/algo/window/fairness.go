@@ -1,7 +1,7 @@
 package window
 
-// Fairness is the index of Jain, Chiu and Hawe: (Σx)² / (n·Σx²). It is 1 where all have the same, 1/n where one of n has
-// all, and 0 where nobody has anything.
+// Fairness is the index of Jain, Chiu and Hawe: (Σx)² / (n·Σx²). It is 1 if all have the same, 1/n if one of n has all, and 0 if
+// nobody has anything.
 func Fairness(shares []float64) float64 {
 	sum, squares := 0., 0.
 	for _, share := range shares {

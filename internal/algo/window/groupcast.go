@@ -5,10 +5,10 @@ import (
 )
 
 // groupcast is our own controller. It plans in rates, and makes windows of them with the round
-// trip that each path has without a queue: so the windows together are what the access link
-// holds without one, and if the plan is a few percent too much, then what stands in the queue
-// is these few percent. What targets need is planned with the queue that stands, so that
-// others who fill it take nothing from them.
+// trip that each path has without a queue. So the windows together are what the access link
+// holds without a queue, and if the plan is a few percent too much, only these few percent stand
+// in the queue. Windows for targets are made with the queue that stands, so that others who fill it
+// take nothing from them.
 type groupcast struct {
 	histories  map[string]*history
 	capacity   capacity
@@ -41,7 +41,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	g.served = seen.served
 	seen.most = g.contest.peak
 	seen.limit = facts.Link.left()
-	// Whether it is known whose queues are seen: by who has seen none, or while nobody misses anything.
+	// It is known whose queues are seen if enough clients have been seen without one, or while no target is missed.
 	sure := seen.drained || !g.drain.possible && !seen.missed()
 	known := sure || !g.drain.possible && g.contest.mode == contested
 	for _, h := range all {
@@ -71,8 +71,8 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	return decision
 }
 
-// left is what the others of this node leave of the link; zero is unknown. Something is
-// always left: what others take now they need not take in a moment.
+// left returns what this node's other transfers leave of the link; zero is unknown. Something is
+// always left: what they take now they may not take in a moment.
 func (l Link) left() Rate {
 	if l.Rate == 0 {
 		return 0
@@ -86,7 +86,7 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 	all := make([]*history, len(facts.Clients))
 	for i, c := range facts.Clients {
 		h := g.histories[c.Name]
-		if h == nil || h.step.Equal(now) { // two of one name: each has its own
+		if h == nil || h.step.Equal(now) { // two of one name have a history each
 			h = &history{}
 		}
 		h.observe(now, span, c, g.served)
@@ -112,7 +112,7 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 	for i, h := range all {
 		h.rate, h.counted, h.rule = rates[i], rates[i], rule
 		if rule == Surplus && mode != short {
-			// It costs nothing while it is not used.
+			// A window for the whole target costs nothing while it is not used.
 			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
@@ -121,13 +121,13 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 const (
 	mostFirst  = 32 << 10
 	leastFirst = 8 << 10
-	// firstTime is for how long the link may be busy with the first windows of new
-	// connections: what a short transfer would wait for others of its kind.
+	// firstTime is how long the link may be busy with the first windows of new connections: how long a short transfer may wait
+	// for others like it.
 	firstTime = 100 * time.Millisecond
 )
 
-// firstWindow is what a connection gets before its first step: enough that a short transfer is
-// done by then, but many that come at once do not fill the queue.
+// firstWindow is what a connection gets before its first step: so much that a short transfer is
+// done by then, but so little that many that come at once do not fill the queue.
 func (g *groupcast) firstWindow(available Rate, seen summary) int {
 	if g.capacity.known == 0 { // no queue has stood yet
 		return mostFirst

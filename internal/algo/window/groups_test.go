@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// behind adds links of their own to an access link: what is of no flow goes elsewhere.
+// behind adds to an access link the links that lead to it: packets of no flow leave it for elsewhere.
 func (s *site) behind(rates ...float64) (links []*pipe) {
 	for _, rate := range rates {
 		p := &pipe{world: &s.world, rate: rate, limit: 128e3}
@@ -22,7 +22,7 @@ func (s *site) behind(rates ...float64) (links []*pipe) {
 	return links
 }
 
-// five has as many clients come over a link.
+// five has five clients come over a link.
 func (s *site) five(name string, path time.Duration, own *pipe) (all []*upload) {
 	for i := range 5 {
 		u := &upload{path: path, own: own}
@@ -69,9 +69,9 @@ func TestGroupsHeldUpOnLinksOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A link on the way of ten clients becomes narrow after five others have come over another one, who have not been measured without a
-// queue: the queue of the ten is not taken for the access link's, and the five have what is left of it soon. Nor have they
-// where nobody has seen a queue since they are there, so that nobody looked; nor where they came just before.
+// A link on the way of ten clients becomes narrow after five others have come over another one, whose round trips have not been seen
+// without a queue. The queue of the ten is not taken for the access link's, and the five soon have what is left of that. That holds,
+// too, if no queue has been seen since they came, so that nobody looked; and if they came just before.
 func TestWhoCameIsNotHeldBackForOthersQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after time.Duration

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// hidden finds those who have come beside a queue that is not before them. Who has not been seen without a queue may have learnt its
-// round trip with one, and then sees nothing where one stands: it has no say while others have. But no longer a queue is hidden in its
-// round trip than the shortest that those others have seen since it is there; and where theirs becomes much longer, and it
-// waits no longer than before, theirs stands on their own ways, and it is they who can say nothing of the access link.
+// hidden finds newcomers that have no part in the queue that others see. A client that has not been seen without a queue may have
+// learnt its round trip with one, and then sees no queue where one stands: so it has no say while there are clients that have been seen
+// without one. But the queue that is hidden in its round trip is no longer than the shortest that those clients have seen since it came.
+// If their queue becomes much longer than that, and the newcomer waits no longer than before, the queue stands on their own paths, and
+// it is they who can say nothing of the access link.
 type hidden struct {
-	last time.Duration // the queue in the last step, as those see it who have been seen without one
+	last time.Duration // the queue in the last step, as seen by clients that have been seen without one
 }
 
 // unknown is how much of a queue may be hidden in a round trip as long as nobody can tell.
@@ -35,7 +36,7 @@ func (d *hidden) step(all []*history) {
 	queue := quartile(1, queues)
 	for _, h := range all {
 		if h.flows() {
-			h.hidden = min(h.hidden, max(queue, d.last)) // round trips are means: of the last step, too
+			h.hidden = min(h.hidden, max(queue, d.last)) // round trips are means over the last step, too
 		}
 		h.aside = !h.drained && h.hidden < queue/2-h.delay()
 	}

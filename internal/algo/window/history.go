@@ -9,31 +9,31 @@ import (
 type history struct {
 	client Client
 	step   time.Time // when it was seen last
-	// rtt and base are its round trip now, and without a queue. Zero is unknown.
+	// rtt is its round trip now, base the one without a queue. Zero is unknown.
 	rtt, base time.Duration
-	shorter   bool // base has just become so
-	// rate is what its windows are made for, counted what of that the plan reckons with, and
-	// rule how it came about.
+	shorter   bool // base has just become shorter
+	// rate is what its windows are made for, counted how much of that the plan reckons with, and
+	// rule by which rule it got that.
 	rate, counted Rate
 	rule          Reason
-	// meant is the rate with what it is owed and reserved besides.
+	// meant is the rate together with what it is owed and a reserve.
 	meant Rate
-	// use is what it is thought to be able to use; infinite while it uses all it may.
+	// use is what it is thought to be able to use; infinite while it uses all that it may.
 	use     Rate
 	usual   Rate          // throughput in the mean of the last seconds
 	recent  [4]Rate       // throughput in the last steps, the latest first
-	plans   [4]Rate       // what the windows were made for in them
+	plans   [4]Rate       // what the windows were made for in these steps
 	leaves  int           // steps in a row in which it left some of its windows unused
 	long    bool          // it has sent more than a short transfer
 	drained bool          // the queue has run empty since
-	hidden  time.Duration // how long a queue its round trip may have been learnt with
-	aside   bool          // the queue that others see is not before it
-	stood   time.Duration // the queue that it saw when that was to happen last
+	hidden  time.Duration // the longest queue that may be hidden in its round trip
+	aside   bool          // it has no part in the queue that others see
+	stood   time.Duration // the queue that it saw when the queue was last to run empty
 	initial int           // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
 	// gain corrects the windows by what they bring. free is whether it may grow: the link has
-	// room, or is others'.
+	// room, or others have taken that.
 	gain        float64
 	free        bool
 	jostled     bool // others filled a queue on its way
@@ -45,28 +45,28 @@ type history struct {
 }
 
 const (
-	// forgetAfter is for how long a client that has gone is known.
+	// forgetAfter is for how long a client that has gone is remembered.
 	forgetAfter = time.Minute
-	// leavesAfter is for how many steps some of a window must be unused to be given to others.
+	// leavesAfter is for how many steps a part of the windows must be unused before others get it.
 	leavesAfter = 2
-	// leavesShare is the share of its windows with less than which a client leaves some.
+	// leavesShare is the share of its windows below which a client counts as leaving some unused.
 	leavesShare = .75
-	// usableShare is how much more than it has used a client may, to begin to use more.
+	// usableShare is how many times what it has used a client may use, so that it can begin to use more.
 	usableShare = 1.25
-	// usableSegments is what it may use besides per round trip.
+	// usableSegments is how many segments per round trip it may use beyond that.
 	usableSegments = 4
-	// shortBytes is what no short transfer is more than.
+	// shortBytes is more than any short transfer has.
 	shortBytes = 128 << 10
-	// shortAge is how long no short transfer takes.
+	// shortAge is longer than any short transfer takes.
 	shortAge = 2 * time.Second
-	// owedTime is how much a client can be behind its target, in time, and repayTime in how
-	// long it is to be made up.
+	// owedTime is how far a client can be behind its target, in time, and repayTime how long it takes to give it back what it
+	// missed.
 	owedTime, repayTime = 3 * time.Second, 2 * time.Second
-	// tooMuch is how much more than planned is too much. leastGain and mostGain bound the
+	// tooMuch is how many times what was planned is too much. leastGain and mostGain bound the
 	// correction.
 	tooMuch, leastGain, mostGain = 1.15, 1. / 32, 2
-	// evenly is by how much the parts that clients get may differ, and leastEven what is
-	// left at least of a window for others' sake.
+	// evenly is by how much the parts that clients get may differ, and leastEven the part of a
+	// window that is always left when it is made smaller for others' sake.
 	evenly, leastEven = .04, .5
 )
 
@@ -85,8 +85,8 @@ func (h *history) observe(now time.Time, span time.Duration, c Client, served fl
 	h.account(span)
 }
 
-// trips finds the round trips: those of connections over which something comes, and the least
-// of all, as the path is the same.
+// trips finds the round trips: the mean of connections over which something comes, and the least
+// of all, as their path is the same.
 func (h *history) trips() {
 	sum, n := time.Duration(0), time.Duration(0)
 	h.initial = 0
@@ -111,8 +111,8 @@ func (h *history) trips() {
 	h.shorter = before-h.base > max(2*time.Millisecond, before/20)
 }
 
-// isInitial reports whether a connection may turn out to be a short one (001 §3.2). One more
-// connection of an upload that is no short one is none.
+// isInitial reports whether a connection may turn out to be a short one (001 §3.2). A further
+// connection of an upload that is not short is none.
 func (h *history) isInitial(one Connection) bool {
 	return !h.long && one.Received < shortBytes && one.Age < shortAge && h.client.Remaining < shortBytes
 }
@@ -129,8 +129,8 @@ func (h *history) losses(now time.Time) {
 	h.outOfOrder = sum
 }
 
-// granted is what the windows that are set would bring at least, and what is asked for;
-// infinite if one is not set.
+// granted returns what the windows that are set would bring at least, or what a paced client is asked for;
+// infinite if a window is not set.
 func (h *history) granted() Rate {
 	if h.paced > 0 {
 		return h.paced
@@ -147,7 +147,7 @@ func (h *history) granted() Rate {
 	return sum
 }
 
-// watch finds what the client can use. What it leaves for two steps others get: "the excess
+// watch finds what the client can use. What it leaves unused for two steps goes to others: "the excess
 // buffer is reassigned to other connections" (001 §5.1).
 func (h *history) watch() {
 	if h.client.Throughput >= leavesShare*h.granted() || h.initial > 0 && h.leaves == 0 {
@@ -159,7 +159,7 @@ func (h *history) watch() {
 	h.usual += (h.client.Throughput - h.usual) / usualSteps
 	switch {
 	case h.initial > 0 || len(h.client.Connections) == 0:
-		// A short transfer is over before others could make room for it: what its kind needs they leave all the time.
+		// A short transfer is over before others could make room for it: they always leave what such transfers need.
 		h.use = h.usual
 		if h.client.Active {
 			h.use = max(h.use, min(reach, h.client.Target))
@@ -176,13 +176,13 @@ func (h *history) watch() {
 // flows reports whether something comes whose round trip is known.
 func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 }
 
-// delay is how long what it sends waits on its way.
+// delay returns how long what it sends waits on its way.
 func (h *history) delay() time.Duration { return h.rtt - h.base }
 
-// isHeldUp reports whether something stands on its way, though it is not long enough for a queue of its own to be told from others'.
+// isHeldUp reports whether its segments wait somewhere, even if too short for telling whether the queue is its own.
 func (h *history) isHeldUp() bool { return h.flows() && h.delay() >= 2*leastQueue }
 
-// trip is the round trip without a queue, or a guess.
+// trip returns the round trip without a queue, or a guess.
 func (h *history) trip() time.Duration {
 	if h.base == 0 {
 		return usualRTT
@@ -190,21 +190,21 @@ func (h *history) trip() time.Duration {
 	return h.base
 }
 
-// correct makes the windows of a client smaller that gets more from them than they should
-// bring, for longer than a change takes: then its round trip is not what it seems. And it makes
-// those larger of one that misses its target while there is room, or its minimum. Apart from that, those that get
-// more of their part than all together do leave a little to those that get less.
+// correct makes a client's windows smaller if they bring more than they should, for longer than a
+// change takes: its round trip is not what it seems then. It makes them larger if the client misses its target while there
+// is room, or its minimum. Apart from that, clients that get a larger share of their part than all on average leave a
+// little to those that get a smaller one.
 func (h *history) correct(served float64) {
 	got, meant := min(h.recent[0], h.recent[1], h.recent[2]), max(h.plans[0], h.plans[1], h.plans[2])
 	recent := (h.recent[0] + h.recent[1]) / 2
 	switch {
-	case meant == 0 || got == 0 || h.paced > 0: // it is not windows that bound it
+	case meant == 0 || got == 0 || h.paced > 0: // something else than windows bounds it
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
 	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
 		h.gain = min(mostGain, h.gain*1.1)
 	case h.rule == Priority && h.leaves == 0 && max(h.recent[0], h.recent[1]) < .97*h.client.Minimum:
-		h.gain = min(mostGain, h.gain*1.05) // a queue too short to be one takes a part of everybody's
+		h.gain = min(mostGain, h.gain*1.05) // a queue too short to count takes a part of everybody's
 	case h.gain < 1 && h.recent[0] < .9*h.plans[0]:
 		h.gain = min(1, h.gain*max(1.1, min(2, float64(h.plans[0]/h.recent[0]))))
 	case h.jostled && h.gain > 1 && recent > h.client.Target:
@@ -217,17 +217,17 @@ func (h *history) correct(served float64) {
 	}
 }
 
-// account keeps what the client is behind its target.
+// account keeps count of how far the client is behind its target.
 func (h *history) account(span time.Duration) {
 	target := h.client.Target
 	h.owed += (target - h.client.Throughput).bytes(span)
 	h.owed = min(max(h.owed, 0), target.bytes(owedTime))
 	if !h.client.Active || h.leaves >= leavesAfter && h.step.Sub(h.disturbed) > owedTime {
-		h.owed = 0 // it is not for want of window
+		h.owed = 0 // a lack of window is not the reason
 	}
 }
 
-// claim is what it may claim.
+// claim returns what it may claim.
 func (h *history) claim(seen summary, held bool) claim {
 	c := h.client
 	if !c.Active && h.long {
@@ -245,7 +245,7 @@ func (h *history) claim(seen summary, held bool) claim {
 	}
 	if held && c.Target > 0 {
 		limit = min(limit, c.Target)
-	} else if held { // who has no target has what the least of them is
+	} else if held { // a client without a target may have the smallest of others
 		limit = min(limit, max(seen.weight, c.Minimum))
 	}
 	return claim{target: c.Target, minimum: c.Minimum, limit: limit, weight: weight, priority: c.Priority}

@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// lies are what a client, or a kernel, may tell of itself.
+// lies are what a client, or its kernel, may tell of itself.
 var lies = map[string]func(*window.Client){
 	"no round trip":       everyConnection(func(c *window.Connection) { c.RTT, c.LeastRTT = 0, 0 }),
 	"negative round trip": everyConnection(func(c *window.Connection) { c.RTT, c.LeastRTT = -time.Second, -time.Hour }),
@@ -47,8 +47,8 @@ func everyConnection(lie func(*window.Connection)) func(*window.Client) {
 	}
 }
 
-// What one client tells of itself takes nothing of their targets from the others, nor more than
-// a tenth of what they have.
+// Whatever one client tells of itself, the others keep their targets, and lose no more than a tenth of what they
+// have.
 func TestLiesHurtNobodyElse(t *testing.T) {
 	run := func(lie func(*window.Client)) []*upload {
 		s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
@@ -73,7 +73,7 @@ func TestLiesHurtNobodyElse(t *testing.T) {
 	}
 }
 
-// anyRate is a rate as nobody should tell it.
+// anyRate returns a rate that nobody should tell.
 func anyRate(t *rapid.T, label string) window.Rate {
 	return window.Rate(rapid.OneOf(
 		rapid.Float64(), rapid.Float64Range(0, 1e8), rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64}),
@@ -108,8 +108,8 @@ func anyFacts(t *rapid.T) window.Facts {
 	}
 }
 
-// Whatever is told, every controller decides about everybody, in order, with windows that the
-// kernel takes, within the memory there is.
+// Whatever it is told, every controller decides about everybody, in order, with windows that the
+// kernel takes, and within the memory.
 func TestAnyFactsAreDecidedUpon(t *testing.T) {
 	for _, name := range window.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// six are the clients of 003's model 1: three of high priority with a target of 1.0 Mbit/s,
+// six returns the clients of 003's model 1: three of high priority with a target of 1.0 Mbit/s,
 // three with .5 (Table I), over round trips of 20 to 120 ms.
 func six(s *site, cubic bool) []*upload { return sixTimes(1, s, cubic) }
 
-// sixTimes are the same with more of everything, where .25 Mbit/s would be less than three segments
-// a round trip.
+// sixTimes returns the same with more of everything, as .25 Mbit/s would be less than three segments
+// per round trip.
 func sixTimes(factor window.Rate, s *site, cubic bool) []*upload {
 	var all []*upload
 	for i := range 6 {
@@ -51,7 +51,7 @@ func tell(t *testing.T, all []*upload, from, to time.Duration) (sum float64) {
 	return sum
 }
 
-// wantTargets holds that targets are met over any span.
+// wantTargets makes sure that targets are met over any span.
 func wantTargets(t *testing.T, all []*upload, share float64, span, from, to time.Duration) {
 	t.Helper()
 	for _, u := range all {
@@ -61,7 +61,7 @@ func wantTargets(t *testing.T, all []*upload, share float64, span, from, to time
 	}
 }
 
-// goodput is what of a link segments have.
+// goodput is the part of a link that segments have.
 const goodput = float64(payload) / wire
 
 func TestSurplusIsUsedByRatioWithoutAQueue(t *testing.T) {
@@ -153,8 +153,8 @@ func TestBandwidthThatComesBackIsUsed(t *testing.T) {
 	}
 }
 
-// What targets want more than there is: the minimums first, then by priority. Of 30 Mbit/s the
-// minimums take 22.5, and those of high priority the rest. When the link is whole again, all
+// If targets want more than there is, minimums come first, and then priority decides. Of 30 Mbit/s the
+// minimums take 22.5, and clients of high priority the rest. When the link is whole again, all
 // have their targets within 5 s.
 func TestShortLinkGoesByPriority(t *testing.T) {
 	for _, cubic := range []bool{false, true} {
@@ -215,8 +215,8 @@ func TestRoundTripsMayDifferMuch(t *testing.T) {
 	wantTargets(t, all, .95, 10*second, 20*second, 60*second)
 }
 
-// 001 §5.1: "the excess buffer is reassigned to other connections". One sends .2 Mbit/s of its
-// target of 2, one has a link of its own with .5; the third has the rest.
+// 001 §5.1: "the excess buffer is reassigned to other connections". One client sends .2 Mbit/s of its
+// target of 2, one has a link of its own with .5, and the third has the rest.
 func TestWhatIsNotUsedOthersGet(t *testing.T) {
 	s := newSite(10*mbit, 100e3, controller(t, window.Groupcast))
 	slow := s.join(&upload{Client: window.Client{Name: "slow", Target: 2 * mbit}, path: 40 * ms, rate: .2 * mbit})
@@ -235,7 +235,7 @@ func TestWhatIsNotUsedOthersGet(t *testing.T) {
 	}
 }
 
-// A cap holds, whatever is free.
+// A cap holds, however much is free.
 func TestCapHolds(t *testing.T) {
 	s := newSite(10*mbit, 100e3, controller(t, window.Groupcast))
 	capped := s.join(&upload{Client: window.Client{Name: "capped", Target: 1 * mbit, Cap: 2 * mbit}, path: 60 * ms})
@@ -250,7 +250,7 @@ func TestCapHolds(t *testing.T) {
 	}
 }
 
-// Who has a minimum and no target has that minimum, beside others whose targets are more than the link has.
+// A client with a minimum and no target has that minimum, beside others whose targets are more than the link has.
 func TestMinimumWithoutTarget(t *testing.T) {
 	s := newSite(3*mbit, 128e3, controller(t, window.Groupcast))
 	all := six(s, false)
@@ -266,7 +266,7 @@ func TestMinimumWithoutTarget(t *testing.T) {
 	}
 }
 
-// The link's budget is one: what deliveries of this node take is not planned again.
+// The link's budget is shared: what this node's deliveries take is not planned again.
 func TestOthersOfThisNodeAreLeftTheirs(t *testing.T) {
 	s := newSite(100*mbit, 1e6, controller(t, window.Groupcast))
 	s.link = window.Link{Rate: 20 * mbit, Others: 12 * mbit}
@@ -277,8 +277,8 @@ func TestOthersOfThisNodeAreLeftTheirs(t *testing.T) {
 	}
 }
 
-// All may begin within moments, the others too, so that whoever is first alone knows its round trip without a queue: it is not
-// taken to be held up elsewhere.
+// All may begin within moments, so that only the client that is first knows its round trip without a queue: it is not taken to be
+// held up elsewhere.
 func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
 	const starts = 60
 	held := 0
@@ -313,8 +313,8 @@ func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
 	}
 }
 
-// Beside greedy connections on the way of some, as on 003's model 2, those have their targets as well: what others fill is not
-// taken for a way that has become slower, but in a few of many networks.
+// Clients with greedy connections on their way, as on 003's model 2, have their targets as well: a queue that others fill is not
+// taken for a path that has become slower, except in a few of many networks.
 func TestTargetsHoldAmidGreedyTrafficOnTheWayOfSome(t *testing.T) {
 	const starts = 60
 	held := 0
@@ -361,9 +361,9 @@ func TestTargetsHoldAmidGreedyTrafficOnTheWayOfSome(t *testing.T) {
 	}
 }
 
-// Others may be there before, with a queue that hardly ever goes: whoever joins while it stands takes it for a part of its
-// path, and sees less of it than there is. Every client has its target all the same, from wherever that begins; and when
-// the others have gone, what is left of the link is used without their queue.
+// Others may be there first, with a queue that hardly ever goes: a client that joins while it stands takes it to be a part of its
+// path, and sees less of it than there is. Every client has its target all the same, however it begins; and when the others
+// have gone, the link is used without their queue.
 func TestTargetsHoldAmidGreedyTrafficOfBefore(t *testing.T) {
 	const starts = 48
 	held, short := 0, 0
@@ -397,8 +397,8 @@ func TestTargetsHoldAmidGreedyTrafficOfBefore(t *testing.T) {
 	}
 }
 
-// Who has little beside others looks like who comes over a narrow link, most of all where others came first, and
-// the round trips were learnt with their queue. It is not believed for good.
+// Clients that have little beside others look like clients on a narrow link, most of all if the others came first, and round trips were
+// learnt with their queue. That the link is narrow is not believed for good.
 func TestNobodyIsTakenToBeSlowForGood(t *testing.T) {
 	for _, seed := range []uint64{61, 165, 177, 250, 355, 399} {
 		s, all := amidGreedyTraffic(t, seed)
@@ -411,7 +411,7 @@ func TestNobodyIsTakenToBeSlowForGood(t *testing.T) {
 	}
 }
 
-// amidGreedyTraffic is how six clients come, at random, to a link that three transfers fill which nobody controls.
+// amidGreedyTraffic has six clients come, at random, to a link that three transfers fill, which nobody controls.
 func amidGreedyTraffic(t *testing.T, seed uint64) (*site, []*upload) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
@@ -425,12 +425,12 @@ func amidGreedyTraffic(t *testing.T, seed uint64) (*site, []*upload) {
 	return s, all
 }
 
-// within has something happen after some time, and within so long after that.
+// within has something happen after some time, at random within so long after that.
 func (s *site) within(random *rand.Rand, after, long time.Duration, do func()) {
 	s.after(after+time.Duration(random.Int64N(int64(long))), do)
 }
 
-// rate is what clients have together between two times.
+// rate returns what clients have together between two times.
 func rate(all []*upload, from, to time.Duration) (sum float64) {
 	for _, u := range all {
 		sum += u.mean(from, to)

@@ -14,8 +14,8 @@ type matsuo struct {
 	losses map[uint64]*lossRate
 }
 
-// lossRate is what a receiver sees of loss: steps in which segments came out of order are
-// loss events, as a sender takes all losses of a round trip for one.
+// lossRate is what a receiver sees of loss: each step in which segments came out of order counts as
+// one loss event, as a sender takes all losses of a round trip for one.
 type lossRate struct {
 	outOfOrder       uint64
 	received         uint64
@@ -23,8 +23,8 @@ type lossRate struct {
 	seen             bool
 }
 
-// lossMemory is how much of what was seen of loss before a step still counts after it: it is
-// forgotten by half in seven seconds.
+// lossMemory is the part of earlier loss that still counts after a step: half of it is forgotten in
+// seven seconds.
 const lossMemory = .95
 
 func newMatsuo(o Options) Controller {

@@ -14,13 +14,13 @@ type mehra struct {
 const (
 	// mehraSmooth is how much of the last step's rate counts.
 	mehraSmooth = .5
-	// mehraMore is how much more than the receiving rate is divided: with nothing it
-	// could never grow.
+	// mehraMore is how many times the receiving rate is divided: if it were one, the rate could never
+	// grow.
 	mehraMore = 1.1
-	// mehraStep is how much of what is missing a window is changed by.
+	// mehraStep is the part of the difference by which a window is changed.
 	mehraStep = .5
-	// mehraMost is how much larger than its rate needs a window gets: one that is not what
-	// holds its connection back would grow for ever.
+	// mehraMost is how many times what its rate needs a window may be: one that is not what holds its
+	// connection back would grow for ever.
 	mehraMost = 2
 )
 

@@ -1,7 +1,7 @@
 package window
 
-// claimOn is what a client claims of the memory: what its least windows take before all, what its target
-// takes by priority, and the rest as there is.
+// claimOn returns what a client claims of the memory: first of all what its least windows take, then by priority what its
+// target takes, and the rest if there is any.
 func claimOn(share Share, c Client) claim {
 	all, least := 0., 0.
 	for j, w := range share.Windows {
@@ -16,14 +16,14 @@ func claimOn(share Share, c Client) claim {
 	return claim{target: Rate(target), minimum: Rate(least), limit: Rate(all), weight: all - target, priority: c.Priority}
 }
 
-// leastWindow is what a connection's window is cut to at most.
+// leastWindow returns the size below which a connection's window is not cut, if that is possible.
 func (c Connection) leastWindow(w Window) float64 {
 	return min(float64(w.Bytes), floorSegments*float64(min(c.MSS, usualMSS)))
 }
 
-// fit makes the windows smaller where they are more together than the memory, and adds them up: all keep
-// their least, then what targets take goes by decreasing priority, and what is left to the others as they
-// had it. Where not even the least windows fit, nobody is to have more than one connection.
+// fit adds the windows up, and makes them smaller if they are more than the memory: all keep their least, then what targets
+// take goes by decreasing priority, and the rest is divided as it was. If not even the least windows fit, nobody is to have
+// more than one connection.
 func fit(decision *Decision, facts Facts) {
 	sum, least := 0, 0.
 	for i, share := range decision.Shares {
@@ -54,7 +54,7 @@ func fit(decision *Decision, facts Facts) {
 	}
 }
 
-// cut makes a client's windows smaller, so that they are a part together: each keeps its least, if that fits.
+// cut makes a client's windows smaller, so that together they are its part: each keeps its least, if that fits.
 func (s *Share) cut(part float64, c claim, client Client) {
 	all, least := float64(c.limit), float64(c.minimum)
 	for j := range s.Windows {
@@ -70,11 +70,11 @@ func (s *Share) cut(part float64, c claim, client Client) {
 	}
 }
 
-// newcomers is how many connections that come within a step the memory that is free should be enough for.
+// newcomers is how many connections that come within one step the free memory should be enough for.
 const newcomers = 64
 
-// spare bounds the first window of connections by what memory is free. Who sends nothing may still fill the window that
-// it was shown when it came, whatever it is to have now.
+// spare bounds the first window of connections by the free memory. A client that has sent nothing yet may still fill the window
+// that it was shown when it came, whatever it is to have now.
 func (g *groupcast) spare(first int, decision Decision, facts Facts) int {
 	memory := facts.Link.Memory
 	if memory == 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// within decides with so much memory on what uploading sees: probe of priority 2, archive of 0, sensor of 1.
+// within decides, with so much memory, about the clients of uploading: probe of priority 2, archive of 0, sensor of 1.
 func within(t *testing.T, memory int) window.Decision {
 	facts := uploading(32e3).Facts
 	facts.Link.Memory = memory
 	return newBench(t, window.Groupcast, window.Options{}).advance(2*second, facts)
 }
 
-// forTargets are the windows that targets take, of those that were planned without a bound.
+// forTargets returns the windows that targets take, of those that were planned without a bound.
 func forTargets(d window.Decision) (bytes [3]int, sum int) {
 	for i, client := range uploading(0).Clients {
 		w := float64(d.Shares[i].Windows[0].Bytes)
@@ -40,7 +40,7 @@ func wantWithin(t *testing.T, d window.Decision, memory int, want ...int) {
 	}
 }
 
-// Windows together are never more than the memory. What targets take comes first, and what is left of it goes
+// All windows together are never more than the memory. What targets take comes first, and the rest goes
 // as it would have gone.
 func TestMemoryBoundsTheWindows(t *testing.T) {
 	whole := within(t, 0)
@@ -61,8 +61,8 @@ func TestMemoryBoundsTheWindows(t *testing.T) {
 	}
 }
 
-// Where targets take more than there is, three segments of 1000 bytes are everybody's, and the rest goes by decreasing
-// priority: the first has what its target takes, and then the second as far as it goes.
+// If targets take more than there is, everybody has three segments of 1000 bytes, and the rest goes by decreasing
+// priority: the first has what its target takes, and then the second what is left.
 func TestMemoryGoesByPriority(t *testing.T) {
 	targets, _ := forTargets(within(t, 0))
 	memory := targets[0] + 3000 + 3000
@@ -71,7 +71,7 @@ func TestMemoryGoesByPriority(t *testing.T) {
 	wantWithin(t, within(t, 15000), 15000, 9000, 3000, 3000)
 }
 
-// Where there is not even memory for three segments of each, all have less, over one connection.
+// If there is not even memory for three segments each, all have less, over one connection.
 func TestNextToNoMemory(t *testing.T) {
 	d := within(t, 3000)
 	sum := 0
@@ -86,8 +86,8 @@ func TestNextToNoMemory(t *testing.T) {
 	}
 }
 
-// Who stalls holds the window that it was shown: of those that come one after the other, and send nothing, later ones are
-// shown less, so that all that they may send fits the memory but for three segments of each.
+// A client that stalls holds the window that it was shown. Of clients that come one after the other and send nothing, later ones are
+// shown less, so that all that they may send fits the memory, except for three segments each.
 func TestFirstWindowsOfThoseThatStallFitTheMemory(t *testing.T) {
 	const memory, crowd, least = 4 << 20, 500, 4344
 	b := newBench(t, window.Groupcast, window.Options{})
@@ -106,7 +106,7 @@ func TestFirstWindowsOfThoseThatStallFitTheMemory(t *testing.T) {
 	}
 }
 
-// Those that come are shown no more at first than the memory that is free has for many of them, and three segments at least.
+// Newcomers are at first shown no more than the free memory has for many of them, and at least three segments.
 func TestFirstWindowFitsTheMemory(t *testing.T) {
 	for memory, want := range map[int]int{0: 32 << 10, 64 << 20: 32 << 10, 1e6: 12e3, 1000: 4344} {
 		b := newBench(t, window.Groupcast, window.Options{})

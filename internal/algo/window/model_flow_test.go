@@ -8,7 +8,7 @@ import (
 // flow is one TCP connection of the model: its sender and its receiver.
 type flow struct {
 	world *world
-	first *pipe         // where its packets go into
+	first *pipe         // that its packets go into
 	path  time.Duration // the round trip without any queue
 	cubic bool
 	// more is how many segments the sender has been given to send by now.
@@ -88,7 +88,7 @@ func (f *flow) arm() {
 		return
 	}
 	f.timerArmed = true
-	timeout := time.Second // of who knows no round trip yet
+	timeout := time.Second // while no round trip is known
 	if f.smooth > 0 {
 		timeout = max(200*time.Millisecond, f.smooth) + f.smooth
 	}
@@ -107,8 +107,8 @@ func (f *flow) arm() {
 	})
 }
 
-// acknowledged is told what has come, by the newest transmission of it, one at a time: when that was sent, and when it
-// was answered.
+// acknowledged takes an acknowledgement of the newest transmission that has come: when that was sent, and when it was
+// answered.
 func (f *flow) acknowledged(newest uint64, came int, edge uint64, sent, answered time.Duration) {
 	full := float64(len(f.outstanding)+1) >= math.Floor(f.window)
 	if trip := f.world.now - sent; f.smooth == 0 {
@@ -189,7 +189,7 @@ func (f *flow) receive(one packet) {
 	}
 	f.pending++
 	// A sender pushes the last segment that it has, or that a window allows, and is answered at
-	// once; but not where the window is so small that it has no other to push.
+	// once, except if the window is so small that there is no other segment.
 	pushed := one.last || (one.segment+1)*payload+payload/2 > f.allowed && (f.clamp == 0 || f.clamp >= 5*payload/2)
 	if !inOrder || f.pending >= 2 || len(f.early) > 0 || pushed {
 		f.reply()
@@ -208,7 +208,7 @@ func (f *flow) receive(one packet) {
 	}
 }
 
-// measure is the kernel's: a lower round trip counts at once, a higher one by an eighth.
+// measure does as the kernel does: a lower round trip counts at once, a higher one by an eighth.
 func (f *flow) measure(sample time.Duration) {
 	if f.rtt == 0 || sample < f.rtt {
 		f.rtt = sample

@@ -7,7 +7,7 @@ import (
 
 // The model is of packets: senders with the congestion control of TCP, an access link with a
 // drop-tail queue, a receiver that advertises windows. It has a clock of its own, and no
-// randomness: what it does once it does always.
+// randomness: it always does the same.
 
 // world is the model's clock and what will happen.
 type world struct {
@@ -54,7 +54,7 @@ func (w *world) until(end time.Duration) {
 }
 
 // wire is how many bytes a packet of the model has on a link, and payload how many of them
-// are a segment's.
+// are payload.
 const (
 	payload = 1448
 	wire    = 1500
@@ -62,11 +62,11 @@ const (
 
 type packet struct {
 	flow         *flow
-	transmission uint64 // counts up by one for each that the flow sends
+	transmission uint64 // numbers the packets that the flow sends
 	segment      uint64
 	echo         time.Duration // when the latest acknowledgement that the sender had was sent
-	last         bool          // the sender had no more then
-	sent         time.Duration // when it was
+	last         bool          // the sender had no more at that moment
+	sent         time.Duration // when it was sent
 }
 
 // pipe is a link with a drop-tail queue.

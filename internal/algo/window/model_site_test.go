@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// site is a gathering server of the model, its access link, and who shares it.
+// site is a gathering server of the model, its access link, and those who share it.
 type site struct {
 	world
 	access     *pipe
@@ -41,11 +41,11 @@ type upload struct {
 	left    bool
 	changes int
 	ended   time.Duration
-	// paced is what is asked for per second, asked what was asked for up to now; zero is all.
+	// paced is how much is asked for per second, zero being all; asked is how much has been asked for up to now.
 	paced float64
 	asked float64
 	last  float64 // bytes per second in the last step
-	idle  float64 // what may be asked for, and was not
+	idle  float64 // how much could be asked for, and was not
 }
 
 type conn struct {
@@ -107,7 +107,7 @@ func (u *upload) open() {
 	c.start()
 }
 
-// more says how much a connection may send by now: all, or what its client produces.
+// more returns how much a connection may send by now: all, or what its client has produced.
 func (u *upload) more(from time.Duration) func() uint64 {
 	switch {
 	case u.bytes > 0:
@@ -122,12 +122,12 @@ func (u *upload) more(from time.Duration) func() uint64 {
 }
 
 const (
-	// asks is how often more is asked for, ahead what is of who is not paced, in bytes
+	// asks is how often more is asked for; ahead is how far ahead that is for a client that is not paced, in bytes
 	// and in time.
 	asks, aheadBytes, aheadTime = 50 * time.Millisecond, 128 << 10, 1
 )
 
-// credit is how many segments a connection may have sent by now, of what was asked for.
+// credit returns how many segments a connection may have sent by now, of what was asked for.
 func (u *upload) credit(c *conn) uint64 {
 	if u.paced == 0 {
 		return math.MaxUint64
@@ -136,7 +136,7 @@ func (u *upload) credit(c *conn) uint64 {
 	return c.next + uint64(left/payload)
 }
 
-// sent is how many bytes were sent over all connections.
+// sent returns how many bytes were sent over all connections.
 func (u *upload) sent() (sum uint64) {
 	sum = u.gone
 	for _, c := range u.flows {
@@ -145,7 +145,7 @@ func (u *upload) sent() (sum uint64) {
 	return sum
 }
 
-// pace sets what a client is asked for. Of what it was asked for before it sends what it likes.
+// pace sets what a client is asked for from now on. What it was asked for before, it sends as it likes.
 func (u *upload) pace(rate float64) {
 	if rate > 0 && u.paced == 0 {
 		u.asked = float64(u.total()) + max(aheadBytes, aheadTime*float64(u.last))
@@ -155,7 +155,7 @@ func (u *upload) pace(rate float64) {
 	u.resume()
 }
 
-// resume has the connections send what they may, those that are established.
+// resume has the established connections send what they may.
 func (u *upload) resume() {
 	for _, c := range u.flows {
 		if c.heard > 0 {
@@ -184,7 +184,7 @@ func (s *site) bin() {
 		u.binned = total
 		for _, c := range u.flows {
 			if u.rate > 0 {
-				c.send() // what was produced meanwhile
+				c.send() // what its client has produced meanwhile
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func (s *site) interfere(path time.Duration, cubic bool) *flow {
 // run lets some time pass.
 func (s *site) run(d time.Duration) { s.until(s.now + d) }
 
-// mean is a client's throughput between two times, in bytes per second.
+// mean returns a client's throughput between two times, in bytes per second.
 func (u *upload) mean(from, to time.Duration) float64 {
 	sum := 0.0
 	for _, b := range u.bins[from/bin : to/bin] {
@@ -286,7 +286,7 @@ func (u *upload) mean(from, to time.Duration) float64 {
 	return sum / float64(to/bin-from/bin)
 }
 
-// worst is the lowest throughput over any span of a length between two times.
+// worst returns the lowest throughput over any span of a length between two times.
 func (u *upload) worst(span, from, to time.Duration) float64 {
 	worst := math.Inf(1)
 	for at := from; at+span <= to; at += bin {

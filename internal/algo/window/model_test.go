@@ -36,8 +36,8 @@ func (f fixed) Step(_ time.Time, facts window.Facts) window.Decision {
 	return d
 }
 
-// What was measured of the kernel holds of the model: a window gives itself per round trip,
-// within 10 %; alone in its window a segment waits, and throughput falls off a cliff.
+// What was measured of the kernel holds of the model: a connection brings one window per round trip,
+// within 10 %; a segment that is alone in its window waits, and throughput falls off a cliff.
 func TestModelGivesAWindowPerRoundTrip(t *testing.T) {
 	for _, bytes := range []int{8 << 10, 16 << 10, 128 << 10, 256 << 10} {
 		s := newSite(100*mbit, 1<<20, fixed(bytes))

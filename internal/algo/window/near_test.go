@@ -76,8 +76,8 @@ func TestWhoseWindowsCannotBeSmallEnoughIsPaced(t *testing.T) {
 	b.wantPace(b.advance(3*second, alone), 0, 0) // 8 Mbit/s over 14 ms are 14,000 bytes
 }
 
-// What one lacks may not be what others have: it is tried for 5 s, and tried again after 10 s, after 20 s, and so on, also if it
-// seems to have its target for a moment in between.
+// What a client lacks may not be what others have: they are held to their targets for 5 s, and again after 10 s, after 20 s, and so on,
+// even if the client seems to have its target for a moment in between.
 func TestOthersAreHeldNoLongerThanItHelps(t *testing.T) {
 	for _, has := range []int{-1, 30} { // the step in which it has its target
 		b := newBench(t, window.Groupcast, window.Options{})
@@ -105,7 +105,7 @@ func TestOthersAreHeldNoLongerThanItHelps(t *testing.T) {
 	}
 }
 
-// A path that is narrow is known to be so soon also where nobody is whose round trip has been seen without a queue.
+// A narrow path is soon known to be narrow, even if nobody's round trip has been seen without a queue.
 func TestNewcomersNarrowPathIsKnownSoon(t *testing.T) {
 	s := newSite(5*mbit, 64<<10, controller(t, window.Groupcast))
 	join := func(name string) *upload {
@@ -114,7 +114,7 @@ func TestNewcomersNarrowPathIsKnownSoon(t *testing.T) {
 		return u
 	}
 	s.join(join("before"))
-	s.run(150 * second) // the queue is let run empty every two minutes by now
+	s.run(150 * second) // the queue runs empty only every two minutes by now
 	s.uploads[0].leave()
 	for i := range 3 {
 		u := join(fmt.Sprint("beside", i))
@@ -131,8 +131,8 @@ func TestNewcomersNarrowPathIsKnownSoon(t *testing.T) {
 	}
 }
 
-// The demonstration's network: archives over 8 and 12 ms, of which three segments are 4 and 3 Mbit/s, beside wards over 82
-// and 122. All have their parts within a tenth: targets of 6.4 Mbit/s, and of what the link has besides as much for each of a target.
+// The demonstration's network: archives over 8 and 12 ms, where three segments make 4 and 3 Mbit/s, beside wards over 82
+// and 122. All have their parts within a tenth: their targets, 6.4 Mbit/s together, and of the rest as much again for each target.
 func TestShortPathsTakeNothingFromLongOnes(t *testing.T) {
 	for _, cubic := range []bool{true, false} {
 		s := newSite(8*mbit, 64<<10, controller(t, window.Groupcast))
@@ -156,9 +156,9 @@ func TestShortPathsTakeNothingFromLongOnes(t *testing.T) {
 	}
 }
 
-// Where all are near and their targets are more than a narrow link has, who comes first has learnt its round trip without a
-// queue and the others with one, so that it alone seems to be held up elsewhere. It has priority all the same, whenever it
-// came: most of its target.
+// If all are near, and their targets are more than a narrow link has, the client that comes first has learnt its round trip without a
+// queue, and the others with one, so that it alone seems to be held up elsewhere. The one with priority has most of its target all the
+// same, whenever it came.
 func TestPriorityHoldsOnANarrowLinkThatIsNear(t *testing.T) {
 	sum, n := 0., 0.
 	for _, rate := range []float64{20, 64} {

@@ -108,7 +108,7 @@ func TestMatsuoDividesByEstimates(t *testing.T) {
 	}
 }
 
-// All controllers forget who has gone, and know again who comes.
+// All controllers forget clients that have gone, and know them when they come again.
 func TestClientsComeAndGo(t *testing.T) {
 	for _, name := range window.Names() {
 		b := newBench(t, name, window.Options{Interval: time.Second})

@@ -6,7 +6,7 @@ import (
 )
 
 // path is the way of one client up to the access link, which it does not share with the other
-// clients: perhaps with others. It is seen to as the access link is. "If the RTTs of a few TCP
+// clients, but perhaps with others. It is dealt with as the access link is. "If the RTTs of a few TCP
 // connections at the receiver host increase, our proposed scheme determines that the bandwidth
 // of the link other than the access link is a bottleneck" (001 §3.3).
 type path struct {
@@ -14,28 +14,27 @@ type path struct {
 	contest  contest
 	mode     mode
 	narrow   bool          // a queue has stood on it
-	queue    time.Duration // its own
+	queue    time.Duration // on it
 }
 
 const (
-	// ownShare is the share of a round trip that a queue on a client's own path must be to
-	// be one.
+	// ownShare is the share of a round trip from which on a queue on a client's own path counts.
 	ownShare = .25
-	// othersToo is how many times more than a client had on it at most its path is thought to carry, to tell what a queue on it
-	// is: others may be there, and what few segments of theirs take is less than what few of its own would.
+	// othersToo is how many times what a client had at most its path is thought to carry when telling what counts as a queue on
+	// it: others may be there, and a few segments take less time on a wider path.
 	othersToo = 1.75
-	// wide is how many times more than comes a path must be thought to give to be none that
-	// holds anybody back.
+	// wide is how many times what comes a path must be thought to give to hold nobody back.
 	wide = 4
 )
 
-// step takes what was seen of the client after the access link, the queue before that, and whether that is known: as long
-// as all have learnt their round trips with a queue, who came first seems to have one of its own. Beside others who fill the
-// queue before the access link that is never sure: who seems to wait longer is taken to do so, and its path is not taken to be narrow.
+// step takes what was seen of the client, and shared, the queue before the access link, with whether that is known. As long as all
+// have learnt their round trips with a queue, it is not: the client that came first seems to have a queue of its own. While others fill
+// the queue before the access link it is known, but never sure: a client that seems to wait longer is believed, but its path is not
+// taken to be narrow.
 func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure bool) {
 	p.queue = 0
 	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
-	if h.leaves == 0 || disturbed { // else it is the client that waits, not its segments
+	if h.leaves == 0 || disturbed { // otherwise the client waits, and not its segments
 		p.queue = max(0, h.delay()-shared)
 	}
 	if !known || p.queue < time.Duration(ownShare*float64(h.trip())) {
@@ -49,7 +48,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure
 		seen.full, seen.filled = seen.planned, seen.delivered
 	}
 	p.mode = p.contest.step(now, seen)
-	// While all wait for the access link, who waits longer may do so there as well.
+	// While all wait for the access link, a client that waits longer may do so there as well.
 	switch {
 	case known && !sure:
 		p.narrow = false
@@ -61,10 +60,10 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure
 	}
 }
 
-// crowded is whether others fill its queue.
+// crowded reports whether others fill its queue.
 func (p *path) crowded() bool { return p.contest.others.there && p.mode != short }
 
-// limit is what it gives at most.
+// limit returns what it gives at most.
 func (p *path) limit(target Rate) Rate {
 	switch {
 	case !p.narrow:

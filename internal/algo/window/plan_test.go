@@ -31,7 +31,7 @@ func wantPlan(t *testing.T, name string, got window.Decision) {
 	}
 }
 
-// uploading are three clients: one of high priority, one of low, and one that sends little.
+// uploading returns three clients: one of high priority, one of low, and one that sends little.
 func uploading(window int) window3 {
 	facts := long(50*ms, 100*ms, 80*ms)
 	for i, c := range []struct {
@@ -63,8 +63,8 @@ func (f window3) queued(share float64) window.Facts {
 	return f.Facts
 }
 
-// The plans for a link that has more than the targets, less than they need, less than the minimums
-// need, and one that others fill.
+// The plans for a link that has more than the targets need, less than that, less than the minimums need, and for one that others
+// fill.
 func TestPlans(t *testing.T) {
 	b := newBench(t, window.Groupcast, window.Options{})
 	wantPlan(t, "first", b.step(uploading(0).Facts))
@@ -79,7 +79,7 @@ func TestPlans(t *testing.T) {
 	wantPlan(t, "others", scarce.advance(2*second, facts))
 }
 
-// What a link has less than the minimums is divided by the ratio of targets, whoever comes first.
+// A link that has less than the minimums is divided by the ratio of targets, whoever has priority.
 func TestPlanOfLessThanTheMinimums(t *testing.T) {
 	b := newBench(t, window.Groupcast, window.Options{})
 	b.advance(3*second, uploading(8e3).Facts)
@@ -87,7 +87,7 @@ func TestPlanOfLessThanTheMinimums(t *testing.T) {
 }
 
 // 003 §III-B: "the optimal number of aggregated TCP connections should be decided depending on
-// network condition". One that needs more than a window can hold has as many as it needs: 10
+// network condition". A client that needs more than one window can hold has as many connections as it needs: 10
 // Gbit/s over 10 ms are 12.5 MB, of windows of 2 MiB.
 func TestOneWindowIsNotEnough(t *testing.T) {
 	b := newBench(t, window.Groupcast, window.Options{})

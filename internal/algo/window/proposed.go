@@ -23,7 +23,7 @@ type trips struct {
 	n          int
 	mean       time.Duration
 	persistent bool
-	used       float64 // bytes under way at most in this interval
+	used       float64 // the most bytes under way in this interval
 	seen       bool
 }
 
@@ -32,12 +32,12 @@ type trips struct {
 const usualCheck = 5 * time.Second
 
 const (
-	// checkNoise is by how much a mean round trip grows without having increased.
+	// checkNoise is by how much a mean round trip may grow without counting as increased.
 	checkNoise = time.Millisecond
-	// checkDecrease is what is left of the total when all round trips have increased. The
-	// total grows by one segment.
+	// checkDecrease is the part of the total that is left when all round trips have increased. The
+	// total grows by one segment at a time.
 	checkDecrease = 7. / 8
-	// firstPackets are the 2·2^t packets at t = 0, and what a sender begins with today.
+	// firstPackets is 2·2^t packets at t = 0, or what a sender begins with today.
 	firstPackets = 10
 )
 
@@ -191,8 +191,8 @@ func orUsual(rtt time.Duration) time.Duration {
 	return rtt
 }
 
-// places finds who is initial: who has not yet been assigned more than its threshold. "The threshold value is set to the receive socket buffer size, in
-// case we consider all of the TCP connections currently at the receiver host to be in a
+// places finds which connections are initial: those that have not yet been assigned more than their threshold. "The threshold value is
+// set to the receive socket buffer size, in case we consider all of the TCP connections currently at the receiver host to be in a
 // persistent state" (§3.2).
 func (p *proposed) places(facts Facts, total float64) []place {
 	var places []place
@@ -235,8 +235,8 @@ func slowStart(one Connection) float64 {
 	return 2 * math.Pow(2, float64(t)) * float64(one.MSS)
 }
 
-// initial is (1-a) where there is enough for all of them, else (1-b). A difference to the
-// threshold that is none counts for one segment.
+// initial is (1-a) if there is enough for all of them, else (1-b). A difference of zero to the
+// threshold counts as one segment.
 func (p *proposed) initial(places []place, total float64) {
 	sum, lack := 0.0, 0.0
 	for _, at := range places {
@@ -253,7 +253,7 @@ func (p *proposed) initial(places []place, total float64) {
 }
 
 // persistent is (2-a): what the initial ones leave, by p·rtt; and at least (2-b), one segment.
-// Then those that do not use theirs leave it to those that use all (§5.1).
+// After that, connections that do not use theirs leave it to those that use all (§5.1).
 func (p *proposed) persistent(facts Facts, places []place, total float64) {
 	rest, weights := total, 0.0
 	for _, at := range places {

@@ -36,7 +36,7 @@ func (b *bench) advance(d time.Duration, facts window.Facts) (last window.Decisi
 	return last
 }
 
-// long are connections of 1,000-byte segments that are not short ones, all with the throughput
+// long returns connections of 1,000-byte segments that are not short ones, all with the throughput
 // that their round trips give a window of 10 segments.
 func long(rtts ...time.Duration) window.Facts {
 	facts := window.Facts{}

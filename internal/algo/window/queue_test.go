@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// Who joins while a queue stands keeps none of it when it is gone.
+// A client that joins while a queue stands keeps no part of that when it is gone.
 func TestJoiningInAQueueLeavesNone(t *testing.T) {
 	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
 	s.access.stream(12*mbit, 4*second)
@@ -26,8 +26,8 @@ func TestJoiningInAQueueLeavesNone(t *testing.T) {
 	}
 }
 
-// How long a queue stands before the access link is told, whoever fills it: next to nothing while we are alone, and as long
-// as it is beside greedy connections.
+// The controller tells how long the queue before the access link is, whoever fills it: next to nothing while only clients send, and as
+// long as it is beside greedy connections.
 func TestQueueThatStandsIsTold(t *testing.T) {
 	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
 	six(s, false)
@@ -49,9 +49,9 @@ func TestQueueThatStandsIsTold(t *testing.T) {
 	}
 }
 
-// Who has learnt its round trip while a queue stood believes that it is the path's, and with it
-// the queue. So for a step the windows leave it to run empty: a second after a queue was first
-// seen, and then after 4, 8, 16 s where nothing is learnt from it; 4 s after something was.
+// A client that has learnt its round trip while a queue stood takes the queue to be a part of its path. So
+// for a step the windows let the queue run empty: a second after a queue was first seen, and then after 4, 8, 16 s if
+// nothing was learnt from it; 4 s after something was.
 func TestQueueIsLetRunEmptyNowAndThen(t *testing.T) {
 	drains := func(facts func(drains int) window.Facts) (at []time.Duration) {
 		b := newBench(t, window.Groupcast, window.Options{})
@@ -91,7 +91,7 @@ func TestQueueIsLetRunEmptyNowAndThen(t *testing.T) {
 	}
 }
 
-// A link that has less than the targets has a short queue, however much less, however long. To see now and then
+// A link that has less than the targets keeps a short queue, however much less that is, and for however long. Looking now and then
 // whether it still has less costs little.
 func TestShortLinkHasAShortQueue(t *testing.T) {
 	for _, times := range []float64{1.2, 2, 4} {
@@ -113,7 +113,7 @@ func TestShortLinkHasAShortQueue(t *testing.T) {
 	}
 }
 
-// So has the path of one client that has less than its target.
+// So does the path of one client that has less than its target.
 func TestNarrowPathHasAShortQueue(t *testing.T) {
 	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
 	own := &pipe{world: &s.world, rate: .3 * mbit, limit: 64e3, arrive: s.access.take}
@@ -135,7 +135,7 @@ func TestNarrowPathHasAShortQueue(t *testing.T) {
 	}
 }
 
-// The first window is smaller when many come at once, where the link is known.
+// The first window is smaller when many come at once, if the link is known.
 func TestFirstWindowIsSharedByThoseWhoCome(t *testing.T) {
 	b := newBench(t, window.Groupcast, window.Options{})
 	if got := b.First(); got != 32<<10 {
@@ -189,7 +189,7 @@ func TestConnectionsChangeSeldom(t *testing.T) {
 	}
 }
 
-// Each controller does the same twice.
+// Each controller does the same when it is run twice.
 func TestDecisionsFollowFromFacts(t *testing.T) {
 	for _, name := range window.Names() {
 		a, b := newBench(t, name, window.Options{}), newBench(t, name, window.Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// Any clients that have a link for themselves, with room for a third more than their targets, have
-// them, and use the link, within ten seconds.
+// Any clients that have a link to themselves, with room for a third more than their targets, have
+// these, and use the link, within ten seconds.
 func TestAnyClientsWithRoomHaveTheirTargets(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

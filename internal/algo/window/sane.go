@@ -11,20 +11,20 @@ import (
 const (
 	// usualMSS is taken where a segment's size is not known: Ethernet, with timestamps.
 	usualMSS = 1448
-	leastMSS = 88   // what the kernel takes at least
-	mostMSS  = 9000 // jumbo frames; the loopback has more, but needs not
+	leastMSS = 88   // the least that the kernel takes
+	mostMSS  = 9000 // jumbo frames; the loopback has more, but does not need it
 	// usualRTT is taken where a round trip is not known: 003's RTT_std.
 	usualRTT = 100 * time.Millisecond
-	// longestRTT is more than any path has; shortestRTT less than a machine has to itself.
+	// longestRTT is more than any path has; shortestRTT is less than a machine has to itself.
 	longestRTT  = 10 * time.Second
 	shortestRTT = 10 * time.Microsecond
 	// mostRate is more than any link has: 10 Tbit/s.
 	mostRate = Rate(1.25e12)
 )
 
-// sane returns the facts without what cannot be: "equations that divide by these" must not
-// have zero, infinity or what is no number in them. What cannot be is taken for unknown, so
-// that a client that lies has nothing of it, and the others have no harm.
+// sane returns the facts without what cannot be true: equations that divide by these must not
+// meet zero, infinity or what is not a number. What cannot be true counts as unknown, so
+// that a client that lies gains nothing, and the others lose nothing.
 func sane(facts Facts) Facts {
 	facts.Link.Rate, facts.Link.Others = facts.Link.Rate.sane(), facts.Link.Others.sane()
 	facts.Link.Memory = max(0, facts.Link.Memory)
@@ -36,7 +36,7 @@ func sane(facts Facts) Facts {
 	connections := make([]Connection, 0, total)
 	for i, c := range facts.Clients {
 		c.Target, c.Minimum, c.Cap, c.Throughput = c.Target.sane(), c.Minimum.sane(), c.Cap.sane(), c.Throughput.sane()
-		c.Target = cmp.Or(c.Target, c.Minimum) // who has no other target is to have so much
+		c.Target = cmp.Or(c.Target, c.Minimum) // a client without a target is to have its minimum
 		if c.Cap > 0 {
 			c.Target = min(c.Target, c.Cap)
 		}
@@ -80,7 +80,7 @@ func saneRTT(rtt time.Duration) time.Duration {
 	return min(max(rtt, shortestRTT), longestRTT)
 }
 
-// mss is the segment of a client's connections.
+// mss returns the segment size of a client's connections.
 func (c Client) mss() int {
 	if len(c.Connections) == 0 {
 		return usualMSS
@@ -88,7 +88,7 @@ func (c Client) mss() int {
 	return c.Connections[0].MSS
 }
 
-// rtt is the mean round trip of a client's connections, as far as it is known.
+// rtt returns the mean round trip of a client's connections, as far as it is known.
 func (c Client) rtt() time.Duration {
 	sum, known := time.Duration(0), 0
 	for _, one := range c.Connections {
@@ -110,5 +110,5 @@ func (c Client) windows(share *Share, bytes, least float64) {
 	}
 }
 
-// whole is a number of bytes that fits an int32, as the kernel wants it.
+// whole returns a number of bytes that fits an int32, as the kernel wants it.
 func whole(bytes float64) int { return int(min(max(bytes, 0), math.MaxInt32)) }

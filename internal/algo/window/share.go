@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	// floorSegments is the least window: below it throughput falls off a cliff, as a lone
+	// floorSegments is how many segments the least window has room for: with fewer, throughput falls off a cliff, as a lone
 	// segment waits for its acknowledgement.
 	floorSegments = 3
-	// steady is by how much a window has to change to be changed.
+	// steady is the least difference by which a window is changed.
 	steady = .03
-	// refSegments is how many segments may wait at the access link, that it never idles.
+	// refSegments is how many segments should wait at the access link, so that it never idles.
 	refSegments = 1
-	// reserve is how much more a target's window is while others fill the queue, and cut
-	// congestion windows with what they make it lose.
+	// reserve is how many times as large a target's window is while others fill the queue, whose losses cut congestion windows.
 	reserve = 1.3
-	// reading is what a window holds for besides the round trip. Until a program has read what came,
-	// it is not shown again, and it comes in bursts: a window for the round trip alone is never
-	// full, least of all on short paths. A queue of so long does no harm (leastQueue).
+	// reading is how much time a window covers beyond the round trip. Room is offered again only once the program has read what
+	// came, which comes in bursts: a window for the round trip alone is never full, least of all on short paths. A queue of that
+	// length does no harm (leastQueue).
 	reading = 2 * time.Millisecond
 )
 
@@ -34,9 +33,9 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 	h.spread(bytes, seen.first, share)
 }
 
-// bytes is the window of all connections together. While others fill the queue, what the
-// target needs is reckoned with the queue that stands, and what is owed and a reserve added;
-// else it is reckoned with the queue that should stand.
+// bytes returns the window of all connections together. While others fill the queue, the target's part is
+// reckoned with the queue that stands, and what is owed and a reserve are added. Otherwise all is reckoned with the queue
+// that should stand.
 func (h *history) bytes(seen summary, damping float64) float64 {
 	want := min(h.rate, h.client.Target)
 	rest := h.rate - want
@@ -45,7 +44,7 @@ func (h *history) bytes(seen summary, damping float64) float64 {
 		h.meant = h.rate
 		if seen.drain < 1 {
 			h.meant = h.rate * Rate(seen.drain)
-			if h.rule == Surplus && !seen.missed() { // else it has not its target anyway
+			if h.rule == Surplus && !seen.missed() { // otherwise it does not have its target anyway
 				h.meant = max(h.meant, min(h.rate, drainTarget*h.client.Target))
 			}
 		}
@@ -59,7 +58,7 @@ func (h *history) bytes(seen summary, damping float64) float64 {
 	return h.gain * (want.bytes(trip) + damping*rest.bytes(trip))
 }
 
-// queue is what a client's segments wait now, as far as it is believed.
+// queue returns how long a client's segments wait now, as far as that is believed.
 func (h *history) queue(seen summary) time.Duration {
 	queue := seen.queue
 	if h.path.crowded() {
@@ -68,12 +67,12 @@ func (h *history) queue(seen summary) time.Duration {
 	return min(queue, 3*h.trip()+100*time.Millisecond)
 }
 
-// crowded is whether others fill a queue on the client's way.
+// crowded reports whether others fill a queue on the client's way.
 func (h *history) crowded(seen summary) bool { return seen.crowded || h.path.crowded() }
 
-// damping is by how much windows that are reckoned with the queue that stands are to be made
-// smaller together, so that only the queue stands that should. Reckoned with that one alone,
-// those with short round trips would get less than their part.
+// damping returns by how much all windows, which are reckoned with the queue that stands, are made smaller together, so that
+// only the queue remains that should stand. If each was reckoned with that queue instead, clients with short round
+// trips would get less than their part.
 func damping(all []*history, seen summary) float64 {
 	should := refSegments * seen.segment(max(seen.delivered, seen.targets, 1))
 	meant, would := Rate(0), Rate(0)
@@ -93,7 +92,7 @@ func damping(all []*history, seen summary) float64 {
 }
 
 // spread divides a client's window among its connections: evenly, but what one does not use
-// another may have. One that may be a short one keeps what it was given first.
+// goes to others. A connection that may be a short one keeps what it was given at first.
 func (h *history) spread(bytes float64, first int, share *Share) {
 	connections := h.client.Connections
 	if len(connections) == 0 {
@@ -127,7 +126,7 @@ func (h *history) spread(bytes float64, first int, share *Share) {
 	}
 }
 
-// hold keeps the window that is set where another would be almost the same.
+// hold keeps the window that is set if the new one would be almost the same.
 func hold(set, wanted, mss int) int {
 	if set == 0 || math.Abs(float64(wanted-set)) > max(steady*float64(set), float64(mss)/4) {
 		return wanted
@@ -155,7 +154,7 @@ func (h *history) reason() Reason {
 	return Target
 }
 
-// bottleneck says where it is held up: "if the RTTs of a few TCP connections at the receiver
+// bottleneck returns where it is held up: "if the RTTs of a few TCP connections at the receiver
 // host increase, […] the bandwidth of the link other than the access link is a bottleneck"
 // (001 §3.3).
 func (h *history) bottleneck(mode mode, seen summary) Bottleneck {

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// shorts has a client that uploads small files, each over a connection of its own, with exponential intervals. It returns
-// how long they took.
+// shorts has a client upload small files at exponential intervals, each over a connection of its own. It returns how long
+// they took.
 func (s *site) shorts(u *upload, interval time.Duration, random *rand.Rand) *[]float64 {
 	u.site = s
 	s.uploads = append(s.uploads, u)

@@ -34,8 +34,8 @@ var matrix = map[string]string{
 	"GetPolicy": "operator", "SetPolicy": "operator", "ListClients": "operator", "WatchClients": "operator",
 }
 
-// Every method of the service is in the table, with exactly who may call it; what anybody may call
-// is health alone, and nothing is in the table that is no method.
+// The table has every method of the service, with exactly who may call it, and nothing else. Only the health service may be
+// called by anybody.
 func TestWhoMayCallWhat(t *testing.T) {
 	known := make(map[string]bool)
 	for _, service := range []grpc.ServiceDesc{gatherv1.GatherService_ServiceDesc, healthv1.Health_ServiceDesc, reflectionv1.ServerReflection_ServiceDesc, reflectionv1alpha.ServerReflection_ServiceDesc} {
@@ -97,7 +97,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	}
 }
 
-// Who sets no policy replaces none; an empty one is a policy.
+// A request without a policy replaces none; an empty policy is one.
 func TestPolicyThatIsMissing(t *testing.T) {
 	before := policy.Policy{TrustLabels: true}
 	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), before)

@@ -72,7 +72,7 @@ func (s *Server) GetPolicy(context.Context, *gatherv1.GetPolicyRequest) (*gather
 
 // SetPolicy replaces the policy.
 func (s *Server) SetPolicy(_ context.Context, request *gatherv1.SetPolicyRequest) (*gatherv1.SetPolicyResponse, error) {
-	if request.GetPolicy() == nil { // as where its name is written wrongly: an empty one is meant only where it is said
+	if request.GetPolicy() == nil { // as if its name was misspelt: an empty policy has to be there to be meant
 		return nil, fmt.Errorf("%w: policy: is missing", errInvalid)
 	}
 	next := policy.Of(request.GetPolicy())

@@ -49,7 +49,7 @@ var (
 	everyone  = identity.Roles
 )
 
-// rules is the whole of who may call what. What is not named is refused.
+// rules says who may call what. A method that is not named is refused.
 var rules = map[string][]identity.Role{
 	gatherv1.GatherService_Attach_FullMethodName:       clients,
 	gatherv1.GatherService_OpenUpload_FullMethodName:   clients,
@@ -68,14 +68,14 @@ var rules = map[string][]identity.Role{
 	reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: operators,
 }
 
-// letIn are the calls of clients that were let in by Attach, and those that tell nothing: they go on
-// while it is not known who was revoked last.
+// letIn are the calls of clients that Attach has let in, and calls whose answer tells nothing. They go on while the managers
+// are not heard, and so nobody knows who was revoked since.
 var letIn = []string{
 	gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FindFiles_FullMethodName, gatherv1.GatherService_FinishUpload_FullMethodName,
 	healthv1.Health_Check_FullMethodName, healthv1.Health_List_FullMethodName, healthv1.Health_Watch_FullMethodName,
 }
 
-// direct are the calls of clients that do not go through a gateway: what they are told it could read.
+// direct are the calls that may not go through a gateway, which could read what clients are told.
 var direct = []string{
 	gatherv1.GatherService_Attach_FullMethodName, gatherv1.GatherService_OpenUpload_FullMethodName, gatherv1.GatherService_FindFiles_FullMethodName,
 	gatherv1.GatherService_FinishUpload_FullMethodName,
@@ -121,7 +121,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }
 
-// behind returns who calls, if it is a gateway that does for somebody.
+// behind returns the caller; for a gateway, whoever is behind it.
 func (s *Server) behind(ctx context.Context, caller identity.Peer, method string) (identity.Peer, error) {
 	switch {
 	case caller.ID.Role != identity.Gateway:
@@ -151,7 +151,7 @@ func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return toStatus(handler(srv, &known{stream, ctx}))
 }
 
-// known is a stream whose caller is known.
+// known is a stream whose context has its caller.
 type known struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -201,12 +201,12 @@ func listen(stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.Att
 		session.Report(request.GetWaitingBytes())
 		select {
 		case heard <- struct{}{}:
-		default: // it is to be noted anyway
+		default: // one is due already
 		}
 	}
 }
 
-// tell tells a client what to do, as that changes and in answer to its signs of life.
+// tell tells a client what to do, whenever that changes and in answer to its heartbeats.
 func tell(ctx context.Context, stream grpc.BidiStreamingServer[gatherv1.AttachRequest, gatherv1.AttachResponse], session *roster.Session, heard <-chan struct{}) error {
 	silence := time.NewTimer(patience)
 	defer silence.Stop()

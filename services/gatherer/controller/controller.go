@@ -14,20 +14,20 @@ import (
 type Plant interface {
 	// Review gives every client the share that the policy has for it now.
 	Review()
-	// Observe reads how everything stands, and says when it stood so.
+	// Observe reads how everything stands, and returns when it did.
 	Observe() (facts window.Facts, at time.Time)
-	// Apply sets what was decided on what was observed last.
+	// Apply sets what was decided about what was observed last.
 	Apply(facts window.Facts, decision window.Decision)
 }
 
-// Round is what was found and decided once.
+// Round is what one round found and decided.
 type Round struct {
 	At        time.Time
 	Received  window.Rate
 	Available window.Rate
 	Window    int           // the sum of all windows
 	First     int           // of a connection that is accepted
-	Took      time.Duration // with what is shown of it
+	Took      time.Duration // including to show it
 	Facts     window.Facts
 	Decision  window.Decision
 }
@@ -44,8 +44,7 @@ type Controller struct {
 	changed chan struct{} // closed after a round
 }
 
-// New returns a controller. others tells what comes over the link, uploads among it; zero
-// where that is not known.
+// New returns a controller. others tells how much comes over the link in all, uploads included; zero if that is not known.
 func New(name string, options window.Options, plant Plant, others func() window.Rate) (*Controller, error) {
 	rules, err := window.New(name, options)
 	if err != nil {
@@ -57,7 +56,7 @@ func New(name string, options window.Options, plant Plant, others func() window.
 // First is the window of a connection that was just accepted; zero leaves it alone.
 func (c *Controller) First() int { return c.rules.First() }
 
-// Run controls until ctx is done. each, if it is set, sees every round.
+// Run controls until ctx is done, and calls each, unless it is nil, with every round.
 func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 	pause := time.NewTimer(window.Interval)
 	defer pause.Stop()
@@ -66,7 +65,7 @@ func (c *Controller) Run(ctx context.Context, each func(Round)) error {
 		case <-ctx.Done():
 			return nil
 		case <-pause.C:
-			// On a busy machine the timer's time is long ago, and the next may be near.
+			// On a busy machine the timer fired long ago, and may be about to fire again.
 			round := c.step()
 			if each != nil {
 				each(round)
@@ -108,7 +107,7 @@ func (c *Controller) publish(round Round) {
 	c.changed = make(chan struct{})
 }
 
-// Last returns the last round, and what is closed after the next.
+// Last returns the last round, and a channel that is closed after the next.
 func (c *Controller) Last() (Round, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,8 @@ func (s slow) Observe() (window.Facts, time.Time) {
 
 func (s slow) Apply(window.Facts, window.Decision) { time.Sleep(s.apply) }
 
-// What a round is said to take is all that is done in it, what is shown of it among that; and one begins half a second after the
-// one before, however long that took.
+// A round is said to take as long as all that is done in it, which includes showing it; and it begins half a second after the last
+// one began, however long that took.
 func TestRoundIsAllThatIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		control, err := controller.New(window.Default, window.Options{}, slow{3 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}, func() window.Rate { return 0 })

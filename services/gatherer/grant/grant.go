@@ -19,7 +19,7 @@ import (
 // ErrUnsure says that a member's groups are not known.
 var ErrUnsure = errors.New("no manager has said yet which groups members may join: try again when the managers are back")
 
-// List is which groups members may join. What was heard last holds while no manager is reached.
+// List says which groups members may join. While no manager is reached, what was heard last holds.
 type List struct {
 	mu     sync.RWMutex
 	groups map[string][]string // by member; nil is not known yet
@@ -30,11 +30,11 @@ type managers interface {
 	WatchGrants(ctx context.Context, each func(uplink.GrantEvent) error) error
 }
 
-// unheardPause is how often managers are asked again that are older than groups in policies.
+// unheardPause is how often managers of such a version are asked again.
 const unheardPause = 30 * time.Second
 
-// Run follows the managers until ctx is done. To managers that do not know of groups in policies yet, as while they are
-// upgraded after the gatherer, nobody is in one.
+// Run follows the managers until ctx is done. Managers of an earlier version do not know of groups in policies, as when they are
+// upgraded after the gatherer: nobody is in a group then.
 func (l *List) Run(ctx context.Context, managers managers) error {
 	for {
 		err := managers.WatchGrants(ctx, func(event uplink.GrantEvent) error {

@@ -19,16 +19,16 @@ var (
 	ErrUnsure  = errors.New("no manager has said for too long who was revoked: try again when the managers are back")
 )
 
-// Stale is after how long without a word from a manager nobody new is let in: as long as a
-// capability lives, by which neighbours in a tree know each other.
+// Stale is how long no manager may have been heard before nobody new is let in: as long as a capability lives, which neighbours
+// in a tree show each other.
 const Stale = 20 * time.Minute
 
-// List is who was revoked.
+// List says who was revoked.
 type List struct {
 	now func() time.Time
 
 	mu     sync.RWMutex
-	stamps map[identity.ID]identity.Stamp // the highest that counts no more; nil is not known yet
+	stamps map[identity.ID]identity.Stamp // the highest that no longer counts; nil is not known yet
 	heard  time.Time
 	known  chan struct{} // closed when it is known
 }
@@ -39,7 +39,7 @@ func New(now func() time.Time) *List { return &List{now: now, known: make(chan s
 // Known is closed when a manager has said who was revoked.
 func (l *List) Known() <-chan struct{} { return l.known }
 
-// Run follows the managers until ctx is done. changed is called when somebody else is revoked than before.
+// Run follows the managers until ctx is done, and calls changed when the list may have changed.
 func (l *List) Run(ctx context.Context, managers *uplink.Uplink, changed func()) error {
 	err := managers.WatchRevocations(ctx, func(event uplink.RevocationEvent) error {
 		l.take(event)
@@ -85,7 +85,7 @@ func (l *List) Revoked(peer identity.Peer) error {
 	return nil
 }
 
-// Admit says why a peer may not come in: it was revoked, or that is not known.
+// Admit returns why a peer may not come in: it was revoked, or that is not known.
 func (l *List) Admit(peer identity.Peer) error {
 	l.mu.RLock()
 	unsure := l.stamps == nil || l.now().Sub(l.heard) > Stale

@@ -62,7 +62,7 @@ func TestCertificatesUpToAStampAreRefused(t *testing.T) {
 	l.want(peer("alice", 7), revocation.ErrRevoked, revocation.ErrRevoked)
 }
 
-// Who was revoked is not known before a manager has said it: nobody is let in. A snapshot replaces what was known.
+// Before a manager has said who was revoked, nobody is let in. A snapshot replaces what was known.
 func TestNobodyIsLetInBeforeItIsKnown(t *testing.T) {
 	l := newList(t)
 	l.want(peer("alice", 1), revocation.ErrUnsure, nil)
@@ -74,7 +74,7 @@ func TestNobodyIsLetInBeforeItIsKnown(t *testing.T) {
 	l.want(peer("alice", 1), nil, nil)
 }
 
-// Without a manager those that were let in go on, and for twenty minutes others are let in.
+// Without a manager, those that were let in go on; for twenty minutes others are still let in.
 func TestWithoutManagersNobodyNewIsLetInForLong(t *testing.T) {
 	l := newList(t)
 	l.hear(uplink.RevocationEvent{})

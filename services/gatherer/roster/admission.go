@@ -12,14 +12,13 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// hasPlace reports whether a client was let in, and is there, or was cut off just now.
+// hasPlace reports whether a client was let in and is still here, or was cut off just now.
 func (c *Client) hasPlace(now time.Time) bool {
 	return c != nil && !c.queued && !c.yielded && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
 }
 
-// admit says whether a client's minimum fits beside those of the others that have places:
-// if not, it is refused or has to wait, as the policy says. Who gives up its place for it is asked for as before,
-// until it goes on.
+// admit decides whether a client's minimum fits beside those of the others that have places. If not, the client is refused or has to
+// wait, as the policy says. Clients that give up their places for it are treated as before until they go on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
 	places := r.places(name, now)
 	room := rules.RoomFor(share, places)
@@ -33,7 +32,7 @@ func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now
 	return !room.Fits, nil
 }
 
-// refusal says why a client is sent away for the places of others: for a moment alone where those that are attached leave it room.
+// refusal says why there is no place for a client. If those that are attached leave room for it, that is only for a moment.
 func (r *Roster) refusal(rules policy.Policy, share policy.Share, places []policy.Place) error {
 	there := slices.DeleteFunc(places, func(one policy.Place) bool { return r.clients[one.Client].session == nil })
 	room := rules.RoomFor(share, there)
@@ -43,7 +42,7 @@ func (r *Roster) refusal(rules policy.Policy, share policy.Share, places []polic
 	return fmt.Errorf("%w (%v of %v)", ErrRefused, room.Taken, rules.Link)
 }
 
-// places returns what others than a client have.
+// places returns the places of all clients but one.
 func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
 	for name, other := range r.clients {
 		if name != but && other.hasPlace(now) {
@@ -53,7 +52,7 @@ func (r *Roster) places(but string, now time.Time) (places []policy.Place) {
 	return places
 }
 
-// silent is for how long a client has neither brought nor begun anything.
+// silent returns for how long a client has neither brought nor begun anything.
 func (c *Client) silent(now time.Time) time.Duration {
 	last := c.brought
 	for _, upload := range c.uploads {
@@ -62,10 +61,10 @@ func (c *Client) silent(now time.Time) time.Duration {
 	return now.Sub(last)
 }
 
-// isHeldUp reports whether it is the gatherer that has a client bring nothing.
+// isHeldUp reports whether it is because of the gatherer that a client brings nothing.
 func (c *Client) isHeldUp(now time.Time) bool {
 	if c.order.paused == TooMuch {
-		return false // it is the client's to remove something
+		return false // it is for the client to remove something
 	}
 	for _, upload := range c.uploads {
 		if upload.isHeldUp() {
@@ -75,11 +74,11 @@ func (c *Client) isHeldUp(now time.Time) bool {
 	return c.waitsFor(now) == DiskFull
 }
 
-// isBehind reports whether others wait who come before one that attaches: they would wait for ever if all that fit
-// beside them were let in.
+// isBehind reports whether a client that attaches has to wait because others do that come before it. If whoever fits were let in past
+// them, they might wait for ever.
 func (r *Roster) isBehind(name string, share policy.Share) bool {
 	if share.Minimum == 0 {
-		return false // it takes nothing that they wait for
+		return false // it takes no room that others wait for
 	}
 	for _, other := range r.clients {
 		if other.Name != name && other.session != nil && other.queued && other.Share.Priority >= share.Priority {
@@ -89,9 +88,8 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 	return false
 }
 
-// Review gives every client the share that the policy has for it now, and lets those in that
-// waited and fit: the highest priority first, and of one priority who attached first. Who gave up its place and
-// goes on is one of them.
+// Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
+// and within a priority whichever attached first. A client that gave up its place and goes on is one of those that wait.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,46 +104,51 @@ func (r *Roster) Review() {
 	slices.SortStableFunc(attached, func(a, b *Client) int {
 		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
 	})
-	blocked := false // by one that comes first, and does not fit yet
+	blocked := false // by a client that comes first and does not fit yet
 	for _, client := range attached {
 		if client.queued && (!blocked || client.Share.Minimum == 0) {
 			queued, err := r.admit(rules, client.Name, client.Share, now)
 			client.queued, client.brought = queued || err != nil, now
 			blocked = blocked || queued
 		}
-		r.settle(client)
+		r.retell(client)
 	}
 }
 
-// rated is what a client has its share by: thousands of rules for thousands of clients are not looked through while nothing changes.
+// rated is what a client's share was found by: while that is the same, thousands of rules need not be looked through for thousands of
+// clients.
 type rated struct {
 	known    bool
 	revision uint64 // of the policy
 	groups   []string
 }
 
-// labelling is what was said of a client when it attached.
+// labelling is the labels that a client attached with.
 type labelling struct {
 	labels     map[string]string
-	byOperator bool // and not by the client itself
+	byOperator bool // an operator said them, and not the client itself
 }
 
-// mostLabels is how many bytes the labels of a client have: all of them are in memory, whether they count or not.
-const mostLabels = 64 << 10
+// mostLabels is how many bytes the labels of a client may take in memory, where all are whether they count or not. Each takes
+// labelBytes beside its name and value.
+const (
+	mostLabels = 64 << 10
+	labelBytes = 64
+)
 
-// label notes what a peer says of a client.
+// label returns the labels that a peer says a client has.
 func label(labels map[string]string, peer identity.ID) (labelling, error) {
 	bytes := 0
 	for name, value := range labels {
-		bytes += len(name) + len(value)
+		bytes += len(name) + len(value) + labelBytes
 	}
 	if bytes > mostLabels {
-		return labelling{}, fmt.Errorf("%w: its labels have %d bytes, want at most %d", ErrLabels, bytes, mostLabels)
+		return labelling{}, fmt.Errorf("%w: its %d labels take %d bytes, with %d for each: want at most %d", ErrLabels, len(labels), bytes, labelBytes, mostLabels)
 	}
 	return labelling{maps.Clone(labels), peer.Role == identity.Operator}, nil
 }
 
-// counted returns the labels that count by a policy.
+// counted returns the labels if a policy lets them count.
 func (l labelling) counted(rules policy.Policy) map[string]string {
 	if l.byOperator || rules.TrustLabels {
 		return l.labels
@@ -153,7 +156,7 @@ func (l labelling) counted(rules policy.Policy) map[string]string {
 	return nil
 }
 
-// share gives a client what it has by a policy and its groups.
+// share gives a client the share that a policy has for it.
 func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 	if c.rated.known && c.rated.revision == revision && slices.Equal(c.rated.groups, groups) {
 		return
@@ -162,7 +165,7 @@ func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 	c.rated = rated{true, revision, slices.Clone(groups)}
 }
 
-// look finds out whether a client goes on that gave up its place, and whether it can be blamed for bringing nothing.
+// look notes whether a client that gave up its place goes on, and does not count the time in which the gatherer holds it up.
 func (c *Client) look(now time.Time) {
 	switch {
 	case c.yielded && c.silent(now) < policy.PlaceFor:

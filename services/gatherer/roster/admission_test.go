@@ -21,7 +21,7 @@ func limited(admission policy.Admission) policy.Policy {
 	}
 }
 
-// What does not fit beside the others' minimums is admitted, refused or has to wait, as the policy says.
+// A client whose minimum does not fit beside the others' is admitted, refused or has to wait, as the policy says.
 func TestAdmission(t *testing.T) {
 	f := start(t, limited(policy.Admit), nil)
 	f.attach("large-1")
@@ -36,8 +36,8 @@ func TestAdmission(t *testing.T) {
 	f.attach("large-1") // it takes its own place
 }
 
-// Those that fit are not let in past one that comes before them and waits: it would wait for ever. Who asks for
-// nothing takes nothing from it.
+// Clients that fit are not let in past one that waits and comes before them: it would wait for ever. A client without a minimum
+// takes nothing from it.
 func TestQueueIsNotOvertaken(t *testing.T) {
 	f := start(t, limited(policy.Queue), nil)
 	first := f.attach("large-1")
@@ -59,7 +59,7 @@ func TestQueueIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// Those that wait come in when others have left: the highest priority first, and then who came first.
+// Clients that wait come in when others have left: the highest priority first, and then whichever came first.
 func TestQueueLetsInByPriority(t *testing.T) {
 	f := start(t, limited(policy.Queue), nil)
 	first := f.attach("large-1")
@@ -88,8 +88,8 @@ func TestQueueLetsInByPriority(t *testing.T) {
 	wantQueued()
 }
 
-// Who was let in and is cut off for a moment has its place when it comes back, although others wait: nobody is let in meanwhile, nor
-// when it does not come back for long. Who has left keeps none.
+// A client that was let in and is cut off for a moment still has its place when it comes back, although others wait: nobody is let in
+// for it meanwhile. A client that stays away, or has left, keeps none.
 func TestPlaceIsKeptForAMoment(t *testing.T) {
 	for _, admission := range []policy.Admission{policy.Queue, policy.Refuse} {
 		f := start(t, limited(admission), nil)
@@ -127,8 +127,8 @@ func TestPlaceIsKeptForAMoment(t *testing.T) {
 	}
 }
 
-// Where places are refused, who was revoked keeps none, and who is cut off keeps its own however soon its uploads are closed: another is
-// told to come again then, and that it does not fit when that has come back.
+// Where places are refused, a client that was revoked keeps none, and one that was cut off keeps its own however soon its uploads are
+// closed. Until it is back another is told to come again, and after that, that it does not fit.
 func TestPlacesThatAreRefused(t *testing.T) {
 	var revoked string
 	f := start(t, limited(policy.Refuse), func(env *roster.Env) {
@@ -165,7 +165,7 @@ func TestPlacesThatAreRefused(t *testing.T) {
 	wants("it was revoked while it was cut off", nil)
 }
 
-// wantPaused looks whom the next round has wait, by name.
+// wantPaused compares which clients the next round has wait, by name.
 func (f *fixture) wantPaused(what string, want map[string]string) {
 	f.Helper()
 	f.Review()
@@ -176,8 +176,8 @@ func (f *fixture) wantPaused(what string, want map[string]string) {
 	}
 }
 
-// Who brings nothing has its place for 15 s, and then until somebody waits for it. Nothing of its own ends by that: when
-// it goes on it waits in its turn, and its upload goes on where it was.
+// A client that brings nothing keeps its place for 15 s, and after that until somebody waits for it. Its session and uploads do not
+// end: when it goes on it waits in its turn, and its upload goes on where it was.
 func TestWhoBringsNothingGivesUpItsPlace(t *testing.T) {
 	f := start(t, limited(policy.Queue), nil)
 	first, content := f.attach("large-1"), []byte("content")
@@ -203,7 +203,7 @@ func TestWhoBringsNothingGivesUpItsPlace(t *testing.T) {
 	}
 }
 
-// Who gave up its place and goes on has it again at once where there is room, also if it begins another upload.
+// A client that gave up its place and goes on has one again at once if there is room, also if it begins another upload.
 func TestWhoGoesOnHasItsPlaceAgain(t *testing.T) {
 	f := start(t, limited(policy.Queue), nil)
 	first := f.attach("large-1")
@@ -222,8 +222,8 @@ func TestWhoGoesOnHasItsPlaceAgain(t *testing.T) {
 	}
 }
 
-// A place is kept from those that come after it by priority, and from all while it is the gatherer that has its client
-// bring nothing: where the disk is full.
+// A client keeps its place if those that wait are of lower priority. While it brings nothing because of the gatherer, as when the disk
+// is full, it keeps it in any case.
 func TestPlacesThatAreKept(t *testing.T) {
 	f := start(t, limited(policy.Queue), nil)
 	f.attach("high")

@@ -13,11 +13,11 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// ErrStale says that the policy is not the one any more that was read.
+// ErrStale says that the policy has changed since it was read.
 var ErrStale = errors.New("the policy was changed by somebody else meanwhile: read it again")
 
-// Agreed is the policy, kept in a file. The revision grows whenever it is another, over restarts, too: who has read an
-// earlier one replaces none that came later.
+// Agreed is the policy, kept in a file. Its revision grows with each change, over restarts, too, so that whoever has read an earlier
+// policy cannot replace a later one.
 type Agreed struct {
 	file string
 
@@ -46,7 +46,7 @@ func OpenPolicy(file string, first policy.Policy) (*Agreed, error) {
 	return a, a.resume()
 }
 
-// resume goes on with the revision that was kept. Where that was of another policy, as of an earlier file or first, it is the next.
+// resume takes up the revision that was kept. If that is of another policy, since the file or first has changed, it is the one after.
 func (a *Agreed) resume() error {
 	text, err := os.ReadFile(a.revisionFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func (a *Agreed) keepRevision(of policy.Policy, revision uint64) error {
 
 func (a *Agreed) revisionFile() string { return a.file + ".revision" }
 
-// recordOf is what the revision's file says: a number, and of which policy.
+// recordOf returns the content of the revision's file: a number, and of which policy it is.
 func recordOf(p policy.Policy, revision uint64) (string, error) {
 	text, err := p.Text()
 	return fmt.Sprintf("%d %x\n", revision, sha256.Sum256(text)), err
@@ -92,7 +92,7 @@ func (a *Agreed) Get() (policy.Policy, uint64) {
 	return a.policy, a.revision
 }
 
-// Set replaces the policy, if the revision is what it was when it was read; zero replaces any. One that is equal has its revision.
+// Set replaces the policy if its revision is still read; zero replaces any. An equal policy keeps its revision.
 func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err error) {
 	if err := next.Validate(); err != nil {
 		return 0, err
@@ -106,7 +106,7 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 	if read != 0 && read != a.revision {
 		return 0, ErrStale
 	}
-	// The number comes first: whatever happens in between, no policy has that of another.
+	// The number is kept first: whatever happens in between, no two policies have the same.
 	now, err := a.policy.Text()
 	if err == nil && !bytes.Equal(now, text) {
 		err = a.keepRevision(next, a.revision+1)

@@ -38,7 +38,7 @@ func (a *agreement) set(p policy.Policy, read uint64) (revision uint64) {
 	return revision
 }
 
-// isStale makes sure that who has read a revision does not replace the policy.
+// isStale makes sure that nobody can replace the policy by a revision.
 func (a *agreement) isStale(read uint64) {
 	a.Helper()
 	if _, err := a.Set(policy.Policy{}, read); !errors.Is(err, roster.ErrStale) {
@@ -56,7 +56,7 @@ func prefers(priority int) policy.Policy {
 	return policy.Policy{Default: policy.Share{Priority: priority}}
 }
 
-// The revision that was read before a restart is that of the same policy after it, and of no other.
+// A revision that was read before a restart is still the same policy's after it, and no other's.
 func TestRevisionsOutliveRestarts(t *testing.T) {
 	a := agree(t)
 	second := a.set(prefers(2), 1)
@@ -72,7 +72,7 @@ func TestRevisionsOutliveRestarts(t *testing.T) {
 	}
 }
 
-// A policy that is set again keeps its revision, and so do those who have read it.
+// A policy that is set again keeps its revision: whoever has read it can still replace it.
 func TestEqualPolicyKeepsItsRevision(t *testing.T) {
 	a := agree(t)
 	second := a.set(prefers(2), 0)
@@ -96,8 +96,8 @@ func TestFirstPolicyThatIsSet(t *testing.T) {
 	}
 }
 
-// A policy that comes otherwise than by being set has a revision of its own: another one of the configuration, one
-// that was edited, or none any more.
+// A policy that was not set, but is there otherwise, has a revision of its own: another one in the configuration, an edited file, or
+// none any more.
 func TestOtherPoliciesHaveOtherRevisions(t *testing.T) {
 	a := agree(t)
 	last := a.restart()
@@ -117,8 +117,8 @@ func TestOtherPoliciesHaveOtherRevisions(t *testing.T) {
 	next("no file", func() { a.remove(a.file) })
 }
 
-// Where the number was kept and the policy was not, as when the power fails in between, neither the number that was
-// read before nor the one that was kept is the policy's.
+// If a revision was kept and its policy was not, as when the power fails in between, the policy has neither that revision nor the one
+// before.
 func TestRevisionOfAPolicyThatWasNotKept(t *testing.T) {
 	a := agree(t)
 	second := a.set(prefers(2), 1)
@@ -133,7 +133,7 @@ func TestRevisionOfAPolicyThatWasNotKept(t *testing.T) {
 	a.isStale(third)
 }
 
-// A number that cannot be read is no beginning.
+// With a revision that cannot be read the gatherer does not start.
 func TestDamagedRevisionIsRefused(t *testing.T) {
 	a := agree(t)
 	a.write(a.file+".revision", "many")

@@ -8,23 +8,23 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// allowance is how many bytes may yet be asked of a client, so that it has not more on the
-// disk than it may: those that were asked for count as if they had come.
+// allowance is how many bytes a client may still be asked for, so that it never has more on the disk than it may: what was asked
+// for counts as if it had come.
 type allowance struct {
 	mu    sync.Mutex
-	most  uint64 // that it may have in all; zero is no bound
+	most  uint64 // that it may have on the disk; zero is no bound
 	left  uint64
 	short bool // less was given than was wanted
 }
 
-// set says how many there are.
+// set sets how many bytes the client may have, and how many are taken.
 func (a *allowance) set(most, taken uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.most, a.left, a.short = most, most-min(most, taken), false
 }
 
-// draw takes some, as many as there are.
+// draw takes as many of the bytes that are wanted as there are.
 func (a *allowance) draw(want uint64) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,7 +37,7 @@ func (a *allowance) draw(want uint64) uint64 {
 	return want
 }
 
-// drawAll takes some, or none.
+// drawAll takes all bytes that are wanted, or none.
 func (a *allowance) drawAll(want uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,15 +54,15 @@ func (a *allowance) isShort() bool {
 	return a.short
 }
 
-// isStale reports whether what is there is to be counted again.
+// isStale reports whether what is on the disk has to be counted again.
 func (a *allowance) isStale(share policy.Share) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.short || a.most != uint64(share.MaxStored)
 }
 
-// count is recount where that is not known. All that a client has on the disk is looked at then, which takes long
-// where that are many files.
+// count is recount if the present count is of no use. Counting looks at all that a client has on the disk, which takes long with
+// many files.
 func (r *Roster) count(name string, share policy.Share) error {
 	r.mu.Lock()
 	client := r.clients[name]
@@ -74,7 +74,7 @@ func (r *Roster) count(name string, share policy.Share) error {
 	return r.recount(name, share)
 }
 
-// recount finds out what a client has on the disk, and what it may yet have.
+// recount finds out how much a client has on the disk, and how much it may still have.
 func (r *Roster) recount(name string, share policy.Share) error {
 	var stored uint64
 	if share.MaxStored > 0 {
@@ -96,7 +96,7 @@ func (r *Roster) recount(name string, share policy.Share) error {
 	return nil
 }
 
-// outstanding is how many bytes can come of an upload that were counted already.
+// outstanding returns how many bytes of an upload count already and are still to come.
 func (u *Upload) outstanding() uint64 {
 	if u.spec.Stream {
 		return u.asked()
@@ -106,8 +106,7 @@ func (u *Upload) outstanding() uint64 {
 	return u.limit - u.came
 }
 
-// admitBytes has a file come whole or not at all. Of a stream there may be more as long as
-// there is room.
+// admitBytes takes the bytes of a whole file out of the allowance, or refuses the file. A stream takes as it goes.
 func (c *Client) admitBytes(spec sink.Spec, from uint64) (limit uint64, err error) {
 	if spec.Stream {
 		return math.MaxInt64, nil
@@ -118,7 +117,7 @@ func (c *Client) admitBytes(spec sink.Spec, from uint64) (limit uint64, err erro
 	return spec.Info.Length, nil
 }
 
-// recountAll looks at clients again that wait until there is less of theirs on the disk.
+// recountAll counts again for clients that wait until they have less on the disk.
 func (r *Roster) recountAll() {
 	r.mu.Lock()
 	waiting := make(map[string]policy.Share)

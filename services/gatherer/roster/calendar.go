@@ -8,28 +8,28 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/moment"
 )
 
-// calendar tells how old something is whose date is by the machine's clock. When that is set, or stands still with the machine, what came before
-// looks older or younger than it is: nothing is taken for older than it may be by both clocks.
+// calendar tells how old something is that is dated by the machine's clock. When that clock is set, or stands still with the machine,
+// what came before looks older or younger than it is. Nothing is taken to be older than both clocks allow.
 type calendar struct {
-	date   time.Time     // by the clock that can be set,
-	passed time.Duration // and by the one that cannot, when it was last looked
+	date   time.Time     // at the last look, by the clock that can be set
+	passed time.Duration // at the last look, by the one that cannot
 	eras   []era         // the oldest first
 	oldest time.Duration // the greatest age that was asked for
 }
 
 // era is a time in which the clock was not set.
 type era struct {
-	from time.Duration // when it began, or somewhat before: that was the last look of the era before
+	from time.Duration // the last look of the era before: it began then or later
 	seen time.Duration // the first look
-	zero time.Time     // the date when nothing had passed, by what it showed last
+	zero time.Time     // the date at which the other clock was zero, by its last look
 }
 
 func (e era) dateAt(passed time.Duration) time.Time { return e.zero.Add(passed) }
 
-// apart is more than what clocks differ by from one look to the next while nobody sets them.
+// apart is more than the two clocks drift apart from one look to the next if nobody sets one.
 const apart = time.Minute
 
-// look takes what both clocks say now, and returns by how much the one was set forward since the last look; zero if it was not.
+// look takes what both clocks say now, and returns by how much the machine's was set forward since the last look; zero if it was not.
 func (c *calendar) look(date time.Time, passed time.Duration) (ahead time.Duration) {
 	by := date.Sub(c.date) - (passed - c.passed)
 	switch isFirst := len(c.eras) == 0; {
@@ -42,12 +42,12 @@ func (c *calendar) look(date time.Time, passed time.Duration) (ahead time.Durati
 	c.date, c.passed = date, passed
 	c.eras[len(c.eras)-1].zero = date.Add(-passed)
 	for len(c.eras) > 1 && c.eras[1].seen <= passed-c.oldest {
-		c.eras = c.eras[1:] // what came then is older than anybody asks
+		c.eras = c.eras[1:] // what came in it is older than any age that was asked for
 	}
 	return ahead
 }
 
-// dateFor returns the date to tell by what is older than an age: what has an earlier one than anything that came since.
+// dateFor returns the date from which an age is counted back: whatever is dated before that is older than the age, by both clocks.
 func (c *calendar) dateFor(age time.Duration) time.Time {
 	c.oldest = max(c.oldest, age)
 	since := c.passed - age
@@ -62,7 +62,7 @@ func (c *calendar) dateFor(age time.Duration) time.Time {
 	return first.Add(age)
 }
 
-// uptime is by a clock that nobody sets, and that goes on while the machine is suspended.
+// uptime returns the time of a clock that nobody sets, and that goes on while the machine is suspended.
 func uptime() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // every kernel has it

@@ -23,7 +23,7 @@ type clocks struct {
 	came     []comer
 }
 
-// comer came at a time by both clocks.
+// comer is something that came, with the time by both clocks.
 type comer struct {
 	date   time.Time
 	passed time.Duration
@@ -34,7 +34,7 @@ const (
 	lookEvery = 10 * time.Minute
 )
 
-// pass lets time pass. What goes has to be that old in truth; and what is that old goes, but for so much time.
+// pass lets time pass. What is removed has to be old enough in truth, and what is old enough has to be removed, but for some slack.
 func (c *clocks) pass(d, late time.Duration) {
 	c.Helper()
 	for ; d > 0; d -= lookEvery {
@@ -56,8 +56,8 @@ func (c *clocks) setBy(by time.Duration) { c.date = c.date.Add(by) }
 
 func newClocks(t *testing.T) *clocks { return &clocks{T: t, date: time.Unix(1e9, 0)} }
 
-// A clock that is set forward makes nothing old, and nothing stay for longer than a look: neither what came before, when that is as old in truth,
-// nor what comes then.
+// A clock that is set forward makes nothing older, and keeps nothing for more than a look longer: neither what came before that nor what
+// comes after.
 func TestClockThatIsSetForwardMakesNothingOld(t *testing.T) {
 	c := newClocks(t)
 	c.pass(time.Hour, 0)
@@ -68,7 +68,7 @@ func TestClockThatIsSetForwardMakesNothingOld(t *testing.T) {
 	c.pass(2*oldest, lookEvery)
 }
 
-// A machine whose clock leaps each night, as one that its host pauses, keeps nothing for long.
+// A machine whose clock leaps each night, as when its host pauses it, keeps nothing for long.
 func TestClockThatLeapsEachNight(t *testing.T) {
 	c := newClocks(t)
 	for range 10 {
@@ -77,8 +77,8 @@ func TestClockThatLeapsEachNight(t *testing.T) {
 	}
 }
 
-// A clock that is set back makes all younger, which removes nothing; one that runs a little fast is believed. Whatever is done to
-// it, nothing goes too early.
+// A clock that is set back makes everything younger, which removes nothing. One that runs a little fast is believed. Whatever is done to
+// the clock, nothing is removed too early.
 func TestOtherClocksAreBelieved(t *testing.T) {
 	c := newClocks(t)
 	c.pass(time.Hour, 0)
@@ -100,8 +100,8 @@ func TestOtherClocksAreBelieved(t *testing.T) {
 	}
 }
 
-// A clock that is set forward keeps what came before for as long as it is to be kept, and no longer: what was abandoned, which is
-// to stay for a week, has that no longer either.
+// When a clock is set forward, what came before stays for as long as it has to be kept in truth, and no longer, although abandoned parts
+// are kept for a week.
 func TestClockThatIsSetForwardKeepsNothingForLong(t *testing.T) {
 	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Age: time.Hour} })
 	f.bring(f.attach("alice"), "f", []byte("content"))

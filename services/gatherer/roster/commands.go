@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// Commands for finished files: how many run at once, and how many
-// wait. Then who finishes another upload waits, too.
+// Commands for finished files: how many run at once, and how many may wait. When as many wait, finishing another upload
+// waits, too.
 const (
 	commandsMost = 4
 	commandsWait = 1024
@@ -20,15 +20,15 @@ const (
 	commandPatience = 5 * time.Second
 )
 
-// commands holds those that run, and those that are known at all.
+// commands holds the commands that run, and all that run or wait.
 type commands struct{ running, known chan struct{} }
 
 func newCommands() commands {
 	return commands{make(chan struct{}, commandsMost), make(chan struct{}, commandsMost+commandsWait)}
 }
 
-// runFor runs the command for a client's files that are finished, for each with its path as the last argument. That it is due is
-// noted of all before any waits for its turn, which a kill may come before.
+// runFor runs the command for each of a client's finished files, with the file's path as the last argument. It notes for all of them
+// that the command is due before any waits for its turn: the gatherer may be killed meanwhile.
 func (r *Roster) runFor(client string, files []sink.Placed) {
 	if len(r.Exec) == 0 {
 		return
@@ -42,7 +42,7 @@ func (r *Roster) runFor(client string, files []sink.Placed) {
 	}
 }
 
-// queue has a command run when it is its turn. One that the gatherer's end is in the way of is run by the next.
+// queue has a command run when it is its turn. If the gatherer stops first, its next process runs it.
 func (r *Roster) queue(one due) {
 	r.commands.known <- struct{}{}
 	r.running.Go(func() {
@@ -62,7 +62,7 @@ func (r *Roster) queue(one due) {
 	})
 }
 
-// command runs the command for a file. It is the first of a group of processes: what it has started ends with it.
+// command runs the command for a file. It leads a process group of its own, so that what it has started ends with it.
 func (r *Roster) command(client, path, file string) {
 	ctx, cancel := r.life, func() {}
 	if r.ExecTime > 0 {
@@ -78,7 +78,7 @@ func (r *Roster) command(client, path, file string) {
 	command.Stdout, command.Stderr = said, said
 	err := command.Run()
 	if ctx.Err() != nil && command.Process != nil {
-		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // there may be none of it
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the group may be gone
 		err = cmp.Or(context.Cause(ctx), err)
 	}
 	if err != nil {

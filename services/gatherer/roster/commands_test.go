@@ -52,8 +52,8 @@ func (f *fixture) bring(session *roster.Session, path string, content []byte) {
 	}
 }
 
-// The command runs for each file that is finished, once, with where it is and whose; not for streams. That one fails
-// harms nobody.
+// The command runs once for each finished file, and is told where that is and whose; it does not run for streams. If one fails,
+// that harms nobody.
 func TestCommandRunsForFiles(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	f := start(t, policy.Policy{}, run(fmt.Sprintf(`echo "$GROUPCAST_CLIENT $GROUPCAST_PATH $1" >> %s; exit 3`, out)))
@@ -74,7 +74,7 @@ func TestCommandRunsForFiles(t *testing.T) {
 	}
 }
 
-// Four commands run at once: others wait, and uploads are finished all the same.
+// Four commands run at once. Others wait, and uploads are finished all the same.
 func TestCommandsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	begun, go_ := filepath.Join(dir, "begun"), filepath.Join(dir, "go")
@@ -120,7 +120,7 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 	out := begun + ".again"
 	run(`echo "$GROUPCAST_CLIENT $GROUPCAST_PATH $1" >> ` + out)(&env)
 	f.must(os.Remove(filepath.Join(dir, "alice/f3")))
-	for _, want := range []int{5, 0} { // for all but the one that is gone; and once
+	for _, want := range []int{5, 0} { // for all except the one that is gone, and once
 		f.Roster, err = roster.New(env)
 		f.must(err)
 		ctx, stop := context.WithCancel(t.Context())
@@ -135,24 +135,24 @@ func TestCommandsEndWithTheGatherer(t *testing.T) {
 	}
 }
 
-// isDue reports whether a command is noted that has not ended.
+// isDue reports whether a command that has not ended is noted.
 func (f *fixture) isDue() bool {
 	notes, err := os.ReadDir(filepath.Join(f.Dir, ".groupcast-commands"))
 	return err == nil && len(notes) > 0
 }
 
-// wantEnded waits until no process is left of some.
+// wantEnded waits until all of some processes have ended.
 func (f *fixture) wantEnded(processes ...[]string) {
 	f.Helper()
 	for _, one := range slices.Concat(processes...) {
 		f.await(one+" has ended", func() bool {
-			_, err := os.Readlink("/proc/" + one + "/exe") // nobody may have waited for it yet
+			_, err := os.Readlink("/proc/" + one + "/exe") // a zombie has none
 			return err != nil
 		})
 	}
 }
 
-// A command that takes longer than it may is ended, with what it has started, and makes way for others.
+// A command that takes too long is ended, with all that it has started, and makes way for others.
 func TestCommandsThatTakeTooLong(t *testing.T) {
 	begun := filepath.Join(t.TempDir(), "begun")
 	f := start(t, policy.Policy{}, func(env *roster.Env) {
@@ -167,7 +167,7 @@ func TestCommandsThatTakeTooLong(t *testing.T) {
 	f.wantEnded(said(begun))
 }
 
-// What need not stay goes, of each client for itself; and who waited for room of its own is asked for more.
+// What need not stay is removed, for each client by itself; and a client that waited for room of its own is asked for more.
 func TestRetentionMakesRoom(t *testing.T) {
 	f := start(t, policy.Policy{Default: policy.Share{MaxStored: 1_000_000}}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 600_000} })
 	alice, bob := f.attach("alice"), f.attach("bob")
@@ -188,7 +188,7 @@ func TestRetentionMakesRoom(t *testing.T) {
 	f.bring(alice, "a2", make([]byte, 400_000))
 }
 
-// What is in the store and no client's stays, as what a file system keeps for itself.
+// What is in the store and is no client's stays, as lost+found.
 func TestRetentionLeavesWhatIsNoClients(t *testing.T) {
 	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 1} })
 	for _, dir := range []string{"lost+found", "alice"} {
@@ -203,7 +203,7 @@ func TestRetentionLeavesWhatIsNoClients(t *testing.T) {
 	}
 }
 
-// Retention leaves the files whose commands have not ended, however many these are; when they have, it takes them.
+// Retention leaves files whose commands have not ended, however many there are. Once they have ended, it removes them.
 func TestRetentionLeavesFilesToTheirCommands(t *testing.T) {
 	dir := t.TempDir()
 	out, go_ := filepath.Join(dir, "out"), filepath.Join(dir, "go")
@@ -236,7 +236,7 @@ func (f *fixture) retained(pattern string) int {
 	return len(all)
 }
 
-// A ticket permits who opened the upload, for that upload, until it is opened again.
+// A ticket lets whoever opened an upload bring its bytes, and no other upload's, until it is opened again.
 func TestTickets(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	session := f.attach("alice")

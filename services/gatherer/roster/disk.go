@@ -13,13 +13,12 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// room is how many bytes may yet be asked for, of all clients together, so that the reserve is left of the disk
-// however fast they come.
+// room is how many bytes may yet be asked for, of all clients together: however fast they come, the disk keeps its reserve.
 type room struct {
 	mu    sync.Mutex
 	known bool
 	left  uint64
-	given uint64 // since ever
+	given uint64 // since the beginning
 }
 
 // draw takes some, as many as there are.
@@ -38,7 +37,7 @@ func (r *room) draw(want uint64) uint64 {
 func (r *room) giveBack(bytes uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left += bytes // who looks meanwhile counts it as given
+	r.left += bytes // lookAtDisk still counts it as given if it looks meanwhile
 }
 
 func (r *room) drawn() uint64 {
@@ -47,7 +46,7 @@ func (r *room) drawn() uint64 {
 	return r.given
 }
 
-// set says how many there were when so many had been given, and returns how many there are.
+// set says how many bytes were left when so many had been given, and returns how many are left now.
 func (r *room) set(left, given uint64) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,18 +55,18 @@ func (r *room) set(left, given uint64) uint64 {
 	return r.left
 }
 
-// leastRoom is how much room there has to be for more than what was asked for already.
+// leastRoom is how much room there has to be, beyond what was asked for already, for more to be asked for.
 const leastRoom = 256 << 10
 
-// lookAtDisk finds out how much more the disk has room for than the reserve and what was asked for. It pauses all clients
-// when that is next to nothing, and lets them go on when it is clearly more again.
+// lookAtDisk finds out how much room the disk has beyond the reserve and what was asked for. It pauses all clients when
+// that is next to nothing, and lets them go on when it is clearly more again.
 func (r *Roster) lookAtDisk() {
-	// What comes or is asked for meanwhile is counted twice, and what is not there never.
+	// What comes or is asked for meanwhile may be counted twice: too little room is seen then, never too much.
 	given, taken := r.room.drawn(), r.outstanding()
 	free, err := r.Free(r.Dir)
 	if err != nil {
 		r.room.set(math.MaxUint64, given)
-		return // what writes will tell
+		return // writing will tell
 	}
 	left := r.room.set(free-min(free, r.Reserve+taken), given)
 	r.mu.Lock()
@@ -84,14 +83,14 @@ func (r *Roster) lookAtDisk() {
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
 	}
 	for _, client := range r.clients {
-		r.settle(client)
+		r.retell(client)
 	}
 }
 
 const (
-	// stillNoRoom is how long a client is shown as waiting for room that was told that there is none: it asks again sooner.
+	// stillNoRoom is how long a client that was told that there is no room is shown as waiting for it: it asks again sooner.
 	stillNoRoom = 10 * time.Second
-	// noRoomAgain is after how long without that it is logged again.
+	// noRoomAgain is how long that must not have happened before it is logged again.
 	noRoomAgain = time.Minute
 )
 
@@ -149,8 +148,8 @@ func freeOn(dir string) (uint64, error) {
 	return freeOf(&disk), nil
 }
 
-// freeOf returns what is free of a disk. Its blocks are counted in fragments where it has some: file systems in user space may name
-// much larger blocks, in which they would like to be written. One without blocks has no bound, or does not tell.
+// freeOf returns how much of a disk is free. Free blocks are counted in fragments, if the file system has any: those in user space may
+// name a much larger block, the size in which they would like to be written. One without blocks has no bound, or does not tell.
 func freeOf(disk *unix.Statfs_t) uint64 {
 	if disk.Blocks == 0 {
 		return math.MaxInt64

@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// A client whose file the disk has no room for is shown as one that waits for it; others are not.
+// A client is shown as waiting for the disk if that has no room for its file; other clients are not.
 func TestWhoWaitsForRoomIsShown(t *testing.T) {
 	disk := testdisk.Memory(t, "size=4m")
 	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Dir = disk })
@@ -31,7 +31,7 @@ func TestWhoWaitsForRoomIsShown(t *testing.T) {
 	}
 }
 
-// However fast streams and files come, and whoever looks: no more is asked for than leaves the disk its reserve.
+// However fast streams and files come, and however often the disk is looked at, no more is asked for than leaves it its reserve.
 func TestReserveIsLeftOfTheDisk(t *testing.T) {
 	const free, reserve = 20 << 20, 1 << 20
 	f := start(t, policy.Policy{}, nil)
@@ -61,7 +61,7 @@ func TestReserveIsLeftOfTheDisk(t *testing.T) {
 	}
 }
 
-// A stream that may have no more on the disk, and asks again and again, takes nothing of the room that others have.
+// A stream that may have no more on the disk, and asks again and again, takes none of the room that others have.
 func TestWhoMayHaveNoMoreTakesNoRoom(t *testing.T) {
 	f := start(t, policy.Policy{Rules: []policy.Rule{{Clients: []string{"alice"}, Share: policy.Share{MaxStored: 1 << 20}}}}, nil)
 	alice, bob := f.attach("alice"), f.attach("bob")
@@ -83,7 +83,7 @@ func TestWhoMayHaveNoMoreTakesNoRoom(t *testing.T) {
 	}
 }
 
-// Who goes on with an upload whose directory was taken away meanwhile begins again.
+// A client that goes on with an upload whose directory was taken away meanwhile begins again.
 func TestRemovedUploadBeginsAgain(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -107,7 +107,7 @@ func TestRemovedUploadBeginsAgain(t *testing.T) {
 	}
 }
 
-// Of a bundle no more is asked for than there is room for twice: its files are written beside it.
+// A bundle is asked for no more than there is room for twice, as its files are written beside it.
 func TestBundlesLeaveRoomForTheirFiles(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	f.free.Store(1<<20 + 300_000) // the reserve, and a little
@@ -129,7 +129,7 @@ func TestBundlesLeaveRoomForTheirFiles(t *testing.T) {
 	}
 }
 
-// Room is counted in a disk's fragments; one that tells of no blocks does not count as full.
+// Room is counted in a disk's fragments. A disk that tells of no blocks does not count as full.
 func TestFreeIsCountedInFragments(t *testing.T) {
 	for what, tt := range map[string]struct {
 		disk unix.Statfs_t

@@ -12,22 +12,22 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// dueName is a directory beside those of clients: it has a file for each command that has not ended, so that a gatherer that is
-// started again runs them.
+// dueName is a directory beside those of clients, with a file for each command that has not ended: a gatherer that is started
+// again runs these.
 const dueName = ".groupcast-commands"
 
-// due is a command that has not ended, and where that is noted. What it is to be run for stays until it is let go.
+// due is a command that has not ended, and where that is noted. The file that it is to be run for is kept until letGo is called.
 type due struct {
 	Client string `json:"client"`
 	Path   string `json:"path"`
 	file   string
 	letGo  func()
-	note   string // empty: it could not be
+	note   string // empty if it could not be noted
 }
 
 // noteDue notes that a command is to be run.
 func (r *Roster) noteDue(client string, one sink.Placed) due {
-	d := due{Client: client, Path: one.Path, file: one.File, letGo: sink.Hold(one.File)} // it may take hours until then
+	d := due{Client: client, Path: one.Path, file: one.File, letGo: sink.Hold(one.File)} // the command may be run hours later
 	text, err := json.Marshal(d)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(r.Dir, dueName), 0o750)
@@ -47,11 +47,11 @@ func (r *Roster) noteDue(client string, one sink.Placed) due {
 // isDone forgets it.
 func (d due) isDone() {
 	if d.note != "" {
-		_ = os.Remove(d.note) // else it is run again
+		_ = os.Remove(d.note) // if it stays, the command is run again
 	}
 }
 
-// readDue returns the commands that an earlier process has left. Where none is to be run any more, they are forgotten.
+// readDue returns the commands that an earlier process has left. If no command is configured any more, they are forgotten.
 func readDue(dir string, runs bool) (all []due, err error) {
 	notes := filepath.Join(dir, dueName)
 	if !runs {
@@ -67,14 +67,14 @@ func readDue(dir string, runs bool) (all []due, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read which commands are to be run: %w", err)
 		}
-		if json.Unmarshal(text, &one) != nil { // it was cut off when it was written
+		if json.Unmarshal(text, &one) != nil { // it was cut off while it was written
 			one.isDone()
 			continue
 		}
 		one.file = filepath.Join(dir, one.Client, filepath.FromSlash(one.Path))
 		all = append(all, one)
 	}
-	for i := range all { // before anybody looks what need not stay
+	for i := range all { // before files are looked through for what need not stay
 		all[i].letGo = sink.Hold(all[i].file)
 	}
 	return all, nil

@@ -45,7 +45,7 @@ func (f *fixture) bundle(files int) (spec sink.Spec, content []byte) {
 	return spec, content
 }
 
-// Of a bundle's files it is noted at once that the command is due, also of more than wait for it: a kill forgets none.
+// That the command is due is noted for all files of a bundle at once, even for more than may wait for it: a kill forgets none.
 func TestCommandsOfABundleAreNotedAtOnce(t *testing.T) {
 	f := start(t, policy.Policy{}, forGood)
 	session := f.attach("alice")
@@ -59,7 +59,7 @@ func TestCommandsOfABundleAreNotedAtOnce(t *testing.T) {
 	f.await("all are noted", func() bool { return f.notes() == moreThanWait })
 }
 
-// What an earlier process has left commands for stays until these have ended, however many they are and whatever looks first.
+// Files for which an earlier process has left commands stay until these have ended, however many there are and whatever looks first.
 func TestRetentionLeavesFilesToCommandsThatAreLeft(t *testing.T) {
 	f := start(t, policy.Policy{}, func(env *roster.Env) {
 		forGood(env)

@@ -11,9 +11,9 @@ import (
 
 var errGone = errors.New("it was revoked")
 
-// Whoever attached with a certificate that counts no more is put out: its session ends with the reason, its tickets
-// permit nothing, and it comes back with a later certificate alone, to what it has uploaded. Nobody else is touched, not even
-// who uploads in its name with an identity of his own.
+// Whoever attached with a certificate that counts no more is put out: its session ends with the reason, its tickets permit nothing, and
+// only a later certificate lets it in again, to what it has uploaded. Nobody else is touched, not even somebody who uploads in its name
+// with another identity.
 func TestRevokedAreExpelled(t *testing.T) {
 	revoked := identity.Peer{}
 	f := start(t, policy.Policy{}, func(env *roster.Env) {

@@ -88,14 +88,14 @@ func (u *Upload) Serve(ctx context.Context, asked *link.Asked) error {
 	return err
 }
 
-// Close closes the upload, Fail has it take nothing more, which Failure says why, and Fence have nobody bring bytes who was permitted to.
+// Close closes the upload, Fail has it take nothing more, Failure says why it does not, and Fence makes its ticket worthless.
 func (u *Upload) Close()         { u.close() }
 func (u *Upload) Fail(err error) { u.fail(err) }
 func (u *Upload) Failure() error { return u.failure() }
 func (u *Upload) Fence()         { u.fence() }
 
 // Draw asks for more.
-func (u *Upload) Draw() { u.draw() }
+func (u *Upload) Draw() { u.askForMore() }
 
 // Hold has the upload be served and closed by nobody until release is called, as if its disk were slow.
 func (u *Upload) Hold() (release func()) {
@@ -103,10 +103,10 @@ func (u *Upload) Hold() (release func()) {
 	return u.over
 }
 
-// Leave says that nobody brings anything since a time.
+// Leave has the upload have been left alone since a time.
 func (u *Upload) Leave(since time.Time) { u.update(func() { u.left = since }) }
 
-// BringNothing has a client have brought nothing for a while.
+// BringNothing makes it so that a client has brought nothing for a while.
 func (r *Roster) BringNothing(name string, silent time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *Roster) BringNothing(name string, silent time.Duration) {
 	}
 }
 
-// Settled is what the other end is told when all that came has been hashed.
+// Settled returns what the other end is told once all that came has been hashed.
 func (u *Upload) Settled() link.Answer {
 	for range 500 {
 		u.mu.Lock()
@@ -131,8 +131,8 @@ func (u *Upload) Settled() link.Answer {
 	return u.Answer()
 }
 
-// Permits says whether what was answered still permits to bring bytes.
-func (o Opened) Permits(peer identity.ID) bool { return o.Upload.permits(peer, o.Ticket) }
+// Permits reports whether what was answered still permits to bring bytes.
+func (o Opened) Permits(peer identity.ID) bool { return o.Upload.admits(peer, o.Ticket) }
 
 // Known returns how many uploads, openings and finished ones are known.
 func (r *Roster) Known() (uploads, openings, finished int) {
@@ -167,7 +167,7 @@ func Pace(rate uint64, among int) (draw func(now time.Time, want uint64) uint64)
 	return p.draw
 }
 
-// Reading has as many read something of a client's as may at once, until done is called.
+// Reading takes all turns that a client may have to read at once, until done is called.
 func (r *Roster) Reading(ctx context.Context, client string) (done func(), err error) {
 	var all []func()
 	done = func() {
@@ -185,7 +185,7 @@ func (r *Roster) Reading(ctx context.Context, client string) (done func(), err e
 	return done, nil
 }
 
-// Readers returns of how many clients something is read.
+// Readers returns how many clients have something read.
 func (r *Roster) Readers() int {
 	r.readers.mu.Lock()
 	defer r.readers.mu.Unlock()

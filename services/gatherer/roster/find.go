@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// What is looked for at once at most: it is read and hashed where it is there.
+// How much can be looked for at once: each file that is there is read and hashed.
 const (
 	findFiles = 1000
 	findBytes = 1 << 20 // of each

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// A client is told of its own small files which are there, and of no others, nor of too many at once.
+// A client is told which of its own small files are there; not of others, and not of too many at once.
 func TestFind(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -40,7 +40,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A client of whom so much is read that it has to wait itself keeps no other from opening an upload, or from asking what is there.
+// A client that has so much read that it has to wait itself keeps no other from opening an upload, or from asking what is there.
 func TestNobodyReadsForAll(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice, bob := f.attach("alice"), f.attach("bob")

@@ -27,8 +27,8 @@ func (f *finish) isOf(length uint64, root object.Root) error {
 	return nil
 }
 
-// Finish compares what has come with what was sent, makes it durable, and returns where it
-// is. Who asks again gets the same answer, until many others have finished.
+// Finish compares what has come with what was sent, makes it durable, and returns where it is. A client that asks again
+// gets the same answer, until many other uploads have finished.
 func (r *Roster) Finish(ctx context.Context, session string, peer identity.ID, id wire.DeliveryID, length uint64, root object.Root) (string, error) {
 	path, err := r.finishUpload(ctx, session, peer, id, length, root)
 	return path, r.told(err)
@@ -60,7 +60,7 @@ func (r *Roster) finishUpload(ctx context.Context, session string, peer identity
 	return finished{client.Name, asked}.path(r.Dir, length, root)
 }
 
-// await returns the path of an upload that is finished but for what is done for it.
+// await waits until the commands of a finished upload are queued, and returns its path.
 func (f finished) await(ctx context.Context, r *Roster, length uint64, root object.Root) (string, error) {
 	select {
 	case <-ctx.Done():
@@ -88,8 +88,8 @@ func (u *Upload) finish(length uint64, root object.Root) (*finish, error) {
 	return u.finished, nil
 }
 
-// conclude compares what has come with what was sent, makes it durable, and has done what
-// is due then, whether its client still asks or not. The upload ends.
+// conclude compares what has come with what was sent, makes it durable, has the commands run, and ends the upload,
+// whether or not its client still waits.
 func (u *Upload) conclude(asked *finish) {
 	asked.file, asked.err = u.sink.Finish(asked.length, asked.root)
 	r := u.roster
@@ -110,7 +110,7 @@ func (u *Upload) conclude(asked *finish) {
 	u.stop()
 }
 
-// finished is an upload that is known for those who ask again.
+// finished is an upload that has ended, kept for clients that ask again.
 type finished struct {
 	client string
 	*finish

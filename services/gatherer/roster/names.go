@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,23 +11,21 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// mayBe says whether a peer may attach as a client. A member is itself alone; an operator
-// attaches for anybody.
-func mayBe(name *string, peer identity.ID) error {
-	if *name == "" {
-		*name = peer.Name
+// nameFor returns the name of the client that a peer attaches as: its own, unless it asks for another. A member is
+// itself alone; an operator attaches for anybody.
+func nameFor(asked string, peer identity.ID) (string, error) {
+	name := cmp.Or(asked, peer.Name)
+	if err := identity.CheckName(name); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoName, err)
 	}
-	if err := identity.CheckName(*name); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoName, err)
+	if peer.Role != identity.Operator && peer.Name != name {
+		return "", fmt.Errorf("%w: %s is not %s", ErrName, peer, name)
 	}
-	if peer.Role != identity.Operator && peer.Name != *name {
-		return fmt.Errorf("%w: %s is not %s", ErrName, peer, *name)
-	}
-	return nil
+	return name, nil
 }
 
-// groupsOf returns the groups of a client: those that the managers let the member of its name into. What attaches as
-// an agent is no member, whatever its name.
+// groupsOf returns the groups that the managers let the member of a client's name into. An agent that attaches is no
+// member, whatever its name.
 func (r *Roster) groupsOf(name string, peer identity.ID) ([]string, error) {
 	if peer.Role != identity.Member && peer.Role != identity.Operator {
 		return nil, nil
@@ -42,8 +41,8 @@ func roleOf(peer identity.ID) identity.Role {
 	return peer.Role
 }
 
-// isFree says whether a name is not that of a client of another role, which is somebody else: it would be fenced, and what it
-// has here read and replaced. A name is free again when nothing of its client is here. The roster is locked.
+// isFree returns an error if a name belongs to a client of another role. That is somebody else, who would be fenced, and whose files
+// would be read and replaced. A name is free again when nothing of its client is here. The roster is locked.
 func (r *Roster) isFree(name string, peer identity.ID) error {
 	has, wants := r.register.roleOf(name), roleOf(peer)
 	if has == "" || wants == "" || has == wants {

@@ -21,7 +21,7 @@ type reading struct {
 // arrived counts what came of a client over connections that have ended.
 type arrived struct {
 	gone   uint64 // all of it
-	unseen uint64 // what of it no round of the controller has seen
+	unseen uint64 // the part that no round of the controller has seen
 }
 
 // leave counts what came over a connection that ends.
@@ -50,8 +50,8 @@ type Seen struct {
 	Reason      window.Reason
 }
 
-// Observe reads what the kernel knows of every connection, and returns when. Each time is taken beside what is read: whoever held the
-// roster meanwhile, what came is never taken for more than the link gives.
+// Observe reads what the kernel knows of every connection, and returns when. It takes the time next to each reading: even if the
+// roster was held up in between, what came is never taken for more than the link gives.
 func (r *Roster) Observe() (facts window.Facts, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +67,8 @@ func (r *Roster) Observe() (facts window.Facts, at time.Time) {
 	return facts, r.observed
 }
 
-// observe returns what is known of a client. Its throughput is what came since the last round of all, or when it was observed in that, also
-// over connections that had only a part of it: all clients' together are never more than the link gives.
+// observe returns what is known of a client. Its throughput is counted from when the last round observed this client, also over
+// connections that existed for a part of that time: all clients together never have more than the link gives.
 func (c *Client) observe(last time.Time) window.Client {
 	now := time.Now()
 	round := now.Sub(moment.Latest(last, c.looked))
@@ -77,7 +77,7 @@ func (c *Client) observe(last time.Time) window.Client {
 		Name: c.Name, Target: window.Rate(c.Share.Target), Minimum: window.Rate(c.Share.Minimum), Cap: window.Rate(c.Share.Max),
 		Priority: c.Share.Priority, MaxConnections: c.Share.MaxConnections, Remaining: c.waiting,
 	}
-	// Who sends many short files may have no connection now.
+	// A client that sends many short files may have no connection at this moment.
 	came := c.arrived.see()
 	facts.Active = came > 0 && c.order.paused == ""
 	for _, path := range slices.Sorted(maps.Keys(c.uploads)) {
@@ -93,7 +93,7 @@ func (c *Client) observe(last time.Time) window.Client {
 		}
 		upload.rate = uint64(rate)
 		upload.known = upload.known || rate > 0
-		// Who has no connection uses nothing: others have that until it comes back.
+		// A client without a connection uses nothing: its share is for others until it comes back.
 		facts.Active = facts.Active || len(upload.conns) > 0 && upload.end == nil && c.order.paused == "" && !upload.held
 		upload.mu.Unlock()
 	}
@@ -139,7 +139,7 @@ func roundTrip(info *unix.TCPInfo) time.Duration {
 
 func microseconds(n uint32) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Apply sets what was decided, and tells clients. The decision is of the facts that were observed last.
+// Apply sets what was decided, and tells clients. The decision is about the facts that Observe returned last.
 func (r *Roster) Apply(facts window.Facts, decision window.Decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,8 +220,8 @@ const leastSegments = 3
 // no link to be shared, and windows that suit a link hold less than a segment.
 const jumbo = 16 << 10
 
-// apply bounds a connection's window, also if that is not new: it may not have lasted. Within one machine
-// that is done for want of memory alone.
+// apply bounds a connection's window, even if the bound is the same as before: the kernel may have changed it. Within one machine
+// only a lack of memory is a reason to do so.
 func (t *tracked) apply(bytes int, scarce bool) {
 	if t.segment > jumbo && !scarce {
 		if t.window == 0 {
@@ -234,7 +234,7 @@ func (t *tracked) apply(bytes int, scarce bool) {
 	}
 	bytes = max(bytes, leastSegments*t.segment)
 	if t.conn.SetWindow(bytes) != nil {
-		return // one that has ended needs none
+		return // the connection has ended
 	}
 	t.window = bytes
 	if bytes >= link.Unbounded {

@@ -20,7 +20,7 @@ type fullLink struct {
 	seen   time.Time
 }
 
-// Review is held up now and then, as by others who have the roster, or the processor.
+// Review is held up now and then, as when others have the roster, or the processor.
 func (l *fullLink) Review() {
 	if l.rounds++; l.rounds%10 == 0 {
 		time.Sleep(200 * time.Millisecond)
@@ -35,7 +35,7 @@ func (l *fullLink) Observe() (window.Facts, time.Time) {
 	return l.Roster.Observe()
 }
 
-// However long a round waits before it looks, it sees what the link gives, and no more: the next would see less, as if others had come.
+// However long a round waits before it looks, it sees no more than the link gives: the next would see less, as if others had come.
 func TestRoundThatIsHeldUpSeesWhatTheLinkGives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t, policy.Policy{}, nil)

@@ -24,22 +24,22 @@ type Opened struct {
 // place is where an upload goes.
 type place struct{ client, path string }
 
-// opening is the opening of an upload. It goes on while nobody waits for it: what is there
-// already is read, which may take longer than a call does.
+// opening is the opening of an upload. It goes on even if no caller waits: what is there already is read, which may take
+// longer than a call lasts.
 type opening struct {
 	spec    sink.Spec
 	replace bool
 	done    chan struct{}
-	ended   time.Time // of one that is done
+	ended   time.Time // when it was done; zero before
 	opened  Opened
 	err     error
 }
 
-// keepOpening is how long what is there already is known for who asks again.
+// keepOpening is how long the outcome of an opening is kept for a client that asks again.
 const keepOpening = 5 * time.Minute
 
-// Open begins an upload, or goes on with it. What is there already is replaced if that
-// is said. Who asks again waits for the same.
+// Open begins an upload, or goes on with it. What is there already is replaced only if replace is set. A client that asks
+// again while it is being opened waits for the same opening.
 func (r *Roster) Open(ctx context.Context, session string, peer identity.ID, spec sink.Spec, replace bool) (Opened, error) {
 	opened, err := r.openUpload(ctx, session, peer, spec, replace)
 	return opened, r.told(err)
@@ -114,10 +114,10 @@ func (r *Roster) openOf(client *Client) int {
 	return count
 }
 
-// leftLong is for how long nobody has gone on with an upload that makes way for another, where there are too many.
+// leftLong is how long an upload must have been left alone before it makes way for another, where a client has too many.
 const leftLong = 5 * time.Second
 
-// longestLeft returns the upload with which nobody has gone on for the longest, if that is since a time.
+// longestLeft returns the upload that has been left alone for the longest time, if it has been since before a moment.
 func (c *Client) longestLeft(since time.Time) (longest *Upload) {
 	for _, upload := range c.uploads {
 		if upload.isLeft(since) {
@@ -127,8 +127,8 @@ func (c *Client) longestLeft(since time.Time) (longest *Upload) {
 	return longest
 }
 
-// carryOut opens an upload in place of one that was of something else, cannot go on, or makes way. Why the same
-// could not go on is told first: it would begin, and fail, on and on.
+// carryOut opens an upload in place of one that is known: of another content, one that cannot go on, or one that makes way. If the
+// known one is of the same content, the client is told why it failed instead: opened anew, it would fail again and again.
 func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Share, peer identity.ID) {
 	if known != nil {
 		r.drop(known)
@@ -149,7 +149,7 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 	close(o.done)
 }
 
-// openInTurn opens an upload when not too many others are being opened.
+// openInTurn opens an upload once few enough others are being opened.
 func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
 	done, err := r.readers.turn(r.life, o.spec.Client)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (O
 	return r.open(o, share, peer)
 }
 
-// open looks whether it is there already, and makes the sink.
+// open looks whether the file is there already, and makes the sink if not.
 func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
 	if !o.replace {
 		found, err := sink.Existing(r.life, r.Dir, o.spec)
@@ -175,7 +175,7 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 		return Opened{}, err
 	}
 	count := r.count
-	if o.spec.Stream { // what was asked for of it before, and has not come, is free again
+	if o.spec.Stream { // bytes that were asked for before and have not come no longer count
 		count = r.recount
 	}
 	if err := count(o.spec.Client, share); err != nil {
@@ -193,7 +193,7 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 	return opened, nil
 }
 
-// take returns what an opening came to, if it is what was asked for. It is forgotten then.
+// take returns the outcome of an opening, if it is of what is asked for, and forgets it.
 func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Spec, replace bool) (Opened, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,13 +203,13 @@ func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Sp
 	if _, err := r.clientOf(session, peer); err != nil {
 		return Opened{}, false, err
 	}
-	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.permits(peer, o.opened.Ticket) {
+	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.admits(peer, o.opened.Ticket) {
 		return Opened{}, false, nil
 	}
 	return o.opened, true, o.err
 }
 
-// forgetOpenings forgets what nobody has asked for again, with the roster locked.
+// forgetOpenings forgets outcomes that nobody has asked for, with the roster locked.
 func (r *Roster) forgetOpenings(now time.Time) {
 	for at, o := range r.openings {
 		if !o.ended.IsZero() && now.Sub(o.ended) > keepOpening {

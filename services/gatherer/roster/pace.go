@@ -6,22 +6,20 @@ import (
 	"time"
 )
 
-// pace bounds how fast a client is asked for bytes whose policy caps its rate, or whose part of
-// the link is less than any window brings. Windows bound it
-// on the way, where they can; what is not asked for does not come anywhere, within one
-// machine and from a client that does as it likes included.
+// pace bounds how fast a client is asked for bytes if the policy caps its rate, or if its part of the link is less than the smallest
+// window brings. Windows bound clients on the way, where they can. What is not asked for does not come at all: not within one machine,
+// and not from a client that ignores windows.
 type pace struct {
 	mu    sync.Mutex
 	rate  uint64  // bytes per second; zero is no bound
-	near  bool    // no more is to be under way than comes in a moment
-	level float64 // how many may be asked for
+	near  bool    // no more may be under way than comes in paceTime
+	level float64 // how many bytes may be asked for
 	at    time.Time
 	among int // uploads that share it
 }
 
-// paceTime is for how long a client may be asked for nothing and for so much more at once
-// afterwards. At least are leastPace bytes asked for, and pacePiece at once, that
-// no segment carries next to nothing.
+// A client that was asked for nothing for paceTime may be asked for what comes in that time at once, leastPace bytes at the least.
+// Less than comes in pacePiece is not asked for: segments would carry next to nothing.
 const (
 	paceTime  = 250 * time.Millisecond
 	leastPace = 16 << 10
@@ -29,7 +27,7 @@ const (
 )
 
 // set says what the rate is by the policy and by the controller, zero where there is no bound, and
-// how many uploads share it. It tells whether the rate is another.
+// how many uploads share it. It reports whether the rate is another.
 func (p *pace) set(cap, part uint64, among int) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +42,7 @@ func (p *pace) set(cap, part uint64, among int) (changed bool) {
 // burst is how much may be asked for at once.
 func (p *pace) burst() float64 { return max(leastPace, float64(p.rate)*paceTime.Seconds()) }
 
-// most returns up to where an upload may be asked for bytes of which so many have come.
+// most returns the offset up to which an upload may be asked for bytes when all before came has come.
 func (p *pace) most(came uint64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// A cap holds over any time, but for what may come at once; and all of it can be had.
+// A cap holds over any span of time, except for what may come at once; and all that it allows can be had.
 func TestCapOfARate(t *testing.T) {
 	const span = 20 * time.Second
 	for _, rate := range []uint64{1, 1000, 60_000, 2_000_000, 1_000_000_000} {
@@ -56,8 +56,8 @@ func TestCapWhenTheClockGoesBack(t *testing.T) {
 	}
 }
 
-// What a capped client's upload is asked for follows the policy while it runs: little while the cap holds, and
-// as without one when it is lifted.
+// What a capped client's upload is asked for follows the policy as it changes: little while the cap holds, and as much as ever once it is
+// lifted.
 func TestCapFollowsThePolicy(t *testing.T) {
 	f := start(t, policy.Policy{Default: policy.Share{Max: 1000}}, nil)
 	opened := f.open(f.attach("alice"), file("f", 64<<20))
@@ -76,8 +76,8 @@ func TestCapFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// Who is asked for no more than its part of the link has no more under way than comes in a quarter of a second, and
-// is asked as before when its windows are small enough again.
+// A client that is asked for no more than its part of the link has no more under way than comes in a quarter of a second. Once windows
+// are small enough for it again, it is asked as before.
 func TestPartOfTheLinkIsAskedFor(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	opened := f.open(f.attach("alice"), file("f", 64<<20))

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// readMost is for how many uploads at once it is read what is there already, and readOwn for how many of one client: it can
-// have large files read for as long as it likes, and others are not to wait for that.
+// readMost is for how many uploads at once the gatherer reads what is there already, and readOwn for how many of one client: a client
+// can have large files read for as long as it likes, and others must not wait for that.
 const (
 	readMost = 8
 	readOwn  = readMost / 2
 )
 
-// readers are those who read what is on disk already, in turn.
+// readers gives turns to openings that read what is on disk already.
 type readers struct {
 	all chan struct{}
 	mu  sync.Mutex
@@ -21,7 +21,7 @@ type readers struct {
 
 type ownReaders struct {
 	reading chan struct{}
-	count   int // with those who wait
+	count   int // that read or wait
 }
 
 func newReaders() *readers {

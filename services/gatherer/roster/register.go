@@ -23,30 +23,30 @@ import (
 // registerName is the register's file, beside the clients' directories, which are no files.
 const registerName = ".groupcast-clients"
 
-// register remembers which process was each client last, and of which role, over restarts: one that was cut off when another
-// took its place finds it taken, whoever is back first. There is a line for each client that ever came, as there is a directory:
+// register remembers over restarts which process each client was last, and of which role: a process that another has replaced
+// stays replaced, even if it is back first. There is a line for each client that ever came, as there is a directory:
 //
 //	NAME MARK ROLE
 //
 // Lines of earlier versions have no role, and earlier versions take no lines that have one.
 //
-// Who notes something waits for no disk: one at a time saves what was noted, beside that.
+// Noting something never waits for the disk: save, which runs beside it, makes it durable.
 type register struct {
 	path string
 	sync func(*os.File) error
 
 	mu      sync.Mutex
 	entries map[string]entry // by client
-	file    *os.File         // that lines are added to: the last one of a client counts
+	file    *os.File         // where lines are added: a client's last line counts
 	lines   int
-	late    []byte // lines that were noted since it began to be written anew last
+	late    []byte // lines noted since the last rewrite began
 	unsaved bool
-	stale   bool // the file has to be written anew before anything is added to it
+	stale   bool // the file has to be rewritten before anything is added to it
 }
 
 // entry is what is known of a client.
 type entry struct {
-	mark string        // of its process; noMark if that did not say
+	mark string        // of its process; noMark if that did not tell it
 	role identity.Role // empty if none is known: only operators came, or earlier versions wrote it
 }
 
@@ -56,7 +56,7 @@ func (e entry) append(to []byte, client string) []byte {
 	return append(bytes.TrimRight(fmt.Appendf(to, "%s %s %s", client, e.mark, e.role), " "), '\n')
 }
 
-// parseEntry takes a line apart.
+// parseEntry reads a line.
 func parseEntry(line string) (client string, e entry, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 || len(fields) > 3 {
@@ -69,10 +69,10 @@ func parseEntry(line string) (client string, e entry, ok bool) {
 	return fields[0], e, (e.mark == noMark || len(e.mark) == len(markOf(""))) && slices.Contains([]identity.Role{"", identity.Agent, identity.Member}, e.role)
 }
 
-// spareLines are how many lines there may be beyond twice those that count.
+// spareLines is how many lines there may be beyond twice as many as count.
 const spareLines = 1000
 
-// openRegister reads the register of a directory. It is written anew where it has to be, or later if the disk is full.
+// openRegister reads the register of a directory, and rewrites it if need be; if the disk is full, save does that later.
 func openRegister(dir string) (*register, error) {
 	r := &register{path: filepath.Join(dir, registerName), sync: (*os.File).Sync, entries: make(map[string]entry)}
 	text, err := os.ReadFile(r.path)
@@ -90,7 +90,7 @@ func openRegister(dir string) (*register, error) {
 	return r, nil
 }
 
-// read takes the lines of a text, but for those that a power cut or a full disk tore.
+// read takes the lines of a text, except for those that a power cut or a full disk has torn.
 func (r *register) read(text []byte) {
 	r.stale = len(text) > 0 && text[len(text)-1] != '\n'
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); r.lines++ {
@@ -103,23 +103,23 @@ func (r *register) read(text []byte) {
 	}
 }
 
-// isLong reports whether more lines count no more than may.
+// isLong reports whether there are too many lines that no longer count.
 func (r *register) isLong() bool { return r.lines > 2*len(r.entries)+spareLines }
 
-// markOf is what is written of a process: it says of itself what it likes.
+// markOf returns what the register has of a process: a hash, since the process's own text can be anything.
 func markOf(process string) string {
 	sum := sha256.Sum256([]byte(process))
 	return fmt.Sprintf("%x", sum[:16])
 }
 
-// roleOf returns the role of who is a client, empty if none is known.
+// roleOf returns a client's role, empty if none is known.
 func (r *register) roleOf(client string) identity.Role {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.entries[client].role
 }
 
-// isOther reports whether a process comes back to a client that is another's by now.
+// isOther reports whether a process comes back as a client that another process is by now.
 func (r *register) isOther(client string, role identity.Role, by Process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +130,8 @@ func (r *register) isOther(client string, role identity.Role, by Process) bool {
 	return by.Returns && by.Incarnation != "" && e.mark != markOf(by.Incarnation)
 }
 
-// enter notes which process a client is from now on, and of which role, if that is one. A kill loses nothing of it, unless the file has to
-// be written anew; save has it outlive a power cut.
+// enter notes which process a client is from now on, and of which role, unless role is empty. That outlives a kill, except while the
+// file has to be rewritten; after save it outlives a power cut.
 func (r *register) enter(client string, role identity.Role, by Process) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *register) enter(client string, role identity.Role, by Process) error {
 	return err
 }
 
-// save makes durable what was noted. What could not be written is written anew, and what has become long.
+// save makes durable what was noted. It rewrites the file if something could not be written, or if it has become long.
 func (r *register) save() error {
 	r.mu.Lock()
 	isDue, file, unsaved := r.stale || r.isLong(), r.file, r.unsaved
@@ -171,12 +171,12 @@ func (r *register) save() error {
 	if err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.stale = true // what of it is on disk is not known
+		r.stale = true // how much is on disk is not known
 	}
 	return err
 }
 
-// rewrite keeps the lines that count in a new file, which takes the place of the one there is when it is on disk.
+// rewrite writes the lines that count into a new file, which replaces the present one once it is on disk.
 func (r *register) rewrite() error {
 	if err := r.replace(); err != nil {
 		return fmt.Errorf("keep which processes clients are: %w", err)
@@ -203,7 +203,7 @@ func (r *register) replace() error {
 	if err := object.SyncDirectory(filepath.Dir(r.path)); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.stale = true // which of the files is on disk is not known
+		r.stale = true // which of the two files a power cut would leave is not known
 		return err
 	}
 	return nil
@@ -220,7 +220,7 @@ func (r *register) begin() (text []byte, lines int) {
 	return text, len(r.entries)
 }
 
-// turnTo has a new file, which is on disk but for the lines that came late, take the place of the one there is.
+// turnTo adds the late lines to a new file, which is on disk but for these, and puts it in place of the present one.
 func (r *register) turnTo(draft *os.File, lines int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,7 +35,7 @@ func (r *registered) restart() {
 	r.fixture = start(r.T, policy.Policy{}, func(env *roster.Env) { env.Dir = r.dir })
 }
 
-// attaches has a process attach, and makes sure that it goes on or is fenced.
+// attaches has a process attach, and makes sure that it is fenced, or is not.
 func (r *registered) attaches(process string, returns, fenced bool) {
 	r.Helper()
 	session, err := r.Attach("alice", nil, identity.Peer{ID: member("alice")}, roster.Process{Incarnation: process, Returns: returns})
@@ -47,8 +47,8 @@ func (r *registered) attaches(process string, returns, fenced bool) {
 
 func (r *registered) file() string { return filepath.Join(r.dir, ".groupcast-clients") }
 
-// Of two processes of one name the older stays fenced when the gatherer was started again, whichever is back first,
-// and when the newer is not back at all.
+// Of two processes of one name, the older stays fenced after the gatherer was started again, whichever is back first, and even if
+// the newer is not back at all.
 func TestTheOlderStaysFencedOverRestarts(t *testing.T) {
 	r := register(t)
 	r.attaches("older", false, false)
@@ -65,7 +65,7 @@ func TestTheOlderStaysFencedOverRestarts(t *testing.T) {
 	r.attaches("newer", true, true)
 }
 
-// A line that a power cut tore is none, and harms no other; what a process says of itself cannot make two lines.
+// A line that a power cut has torn does not count, and harms no other; what a process says of itself cannot make two lines.
 func TestTornRegister(t *testing.T) {
 	r := register(t)
 	r.attaches("older\nalice 0", false, false)
@@ -78,7 +78,7 @@ func TestTornRegister(t *testing.T) {
 	r.attaches("newer\nalice 0", true, false)
 }
 
-// The register stays as short as there are clients, however often they are begun anew, by however many at once.
+// The register stays short, however often clients are started anew, and by however many at once.
 func TestRegisterStaysShort(t *testing.T) {
 	r := register(t)
 	var running sync.WaitGroup
@@ -100,8 +100,8 @@ func TestRegisterStaysShort(t *testing.T) {
 	r.attaches("older", true, true)
 }
 
-// While the disk takes for ever to keep the register, clients attach as before, however many, and the controller goes on. All that was noted meanwhile is
-// kept.
+// While the disk takes for ever to keep the register, any number of clients attach as before, and the controller goes on. All that was
+// noted meanwhile is kept.
 func TestRegisterOnASlowDisk(t *testing.T) {
 	r := &registered{fixture: &fixture{T: t}, dir: memory(t)}
 	begun, goesOn := make(chan struct{}, 1), make(chan struct{})
@@ -138,7 +138,7 @@ func TestRegisterOnASlowDisk(t *testing.T) {
 	r.attaches("newer", true, false)
 }
 
-// What cannot be read is no empty register.
+// A register that cannot be read does not count as empty.
 func TestRegisterIsRead(t *testing.T) {
 	r := register(t)
 	r.must(os.Remove(r.file()))
@@ -148,7 +148,7 @@ func TestRegisterIsRead(t *testing.T) {
 	}
 }
 
-// On a disk that is full a gatherer starts, with what the register has, and writes anew what is torn when there is room.
+// On a full disk a gatherer starts with what the register has, and rewrites what is torn when there is room.
 func TestRegisterOnAFullDisk(t *testing.T) {
 	for what, torn := range map[string]string{"whole": "", "torn": "alice 12"} {
 		t.Run(what, func(t *testing.T) {
@@ -195,7 +195,7 @@ func (r *registered) awaitWhole() {
 	r.Fatal("what is torn is not written anew")
 }
 
-// attachesAs has a peer attach as node-7, and makes sure that it may or may not.
+// attachesAs has a peer attach as node-7, and compares why it may not.
 func (r *registered) attachesAs(peer identity.ID, want error) *roster.Session {
 	r.Helper()
 	session, err := r.Attach("node-7", nil, identity.Peer{ID: peer}, roster.Process{})
@@ -205,8 +205,8 @@ func (r *registered) attachesAs(peer identity.ID, want error) *roster.Session {
 	return session
 }
 
-// A member and an agent of one name are two: who comes second is refused, also when the gatherer was started again, and gets nothing
-// of what the first has here. The first goes on, and so does an operator for it. When nothing of it is here, the name is free.
+// A member and an agent of one name are two clients. The second is refused, also after the gatherer was started again, and gets nothing
+// of what the first has here. The first goes on, and so does an operator for it. Once nothing of it is here, the name is free.
 func TestMemberIsNotTheAgentOfItsName(t *testing.T) {
 	agent := identity.ID{Role: identity.Agent, Name: "node-7"}
 	for first, second := range map[identity.ID]identity.ID{agent: member("node-7"), member("node-7"): agent} {
@@ -235,7 +235,7 @@ func TestMemberIsNotTheAgentOfItsName(t *testing.T) {
 	}
 }
 
-// A register of an earlier version says nothing of roles: who comes first keeps the name, and processes are who they were.
+// A register of an earlier version has no roles: whoever comes first keeps the name, and processes are the ones that they were.
 func TestEarlierRegister(t *testing.T) {
 	r := register(t)
 	r.attaches("older", false, false)

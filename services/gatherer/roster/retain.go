@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// retainEvery is how often it is looked what need not stay.
+	// retainEvery is how often the store is looked through for what need not stay.
 	retainEvery = time.Minute
-	// abandonedEvery is how often it is looked what was abandoned: all directories are read for that.
+	// abandonedEvery is how often it is looked through for what was abandoned: that reads all directories.
 	abandonedEvery = time.Hour
 )
 
 // keeper is what is known from one look at the store to the next.
 type keeper struct {
 	dates calendar
-	sweep time.Duration // when what was abandoned is looked for next
+	sweep time.Duration // when to look next for what was abandoned
 }
 
 // Retain removes what need not stay of what clients uploaded, until ctx is done.
@@ -55,7 +55,7 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 		store.sweep = passed + abandonedEvery
 	}
 	for _, client := range clients {
-		if !client.IsDir() || identity.CheckName(client.Name()) != nil { // it is no client's, as lost+found
+		if !client.IsDir() || identity.CheckName(client.Name()) != nil { // no client's, as lost+found
 			continue
 		}
 		dir := filepath.Join(r.Dir, client.Name())

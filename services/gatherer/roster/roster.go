@@ -44,7 +44,7 @@ const (
 // Env is what a roster needs of the world.
 type Env struct {
 	Log    *slog.Logger
-	Dir    string // that clients have their directories in
+	Dir    string // of the store: it has a directory for each client
 	Policy *Agreed
 	// Grace is how long a client that is gone keeps its uploads open.
 	Grace time.Duration
@@ -54,19 +54,19 @@ type Env struct {
 	Free func(dir string) (uint64, error)
 	// Memory is how many bytes all windows may be together; zero is no bound.
 	Memory int
-	// Revoked says why a peer counts no more; nil revokes nobody.
+	// Revoked says why a peer's certificate counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
 	// Groups returns which groups a member may join; nil knows of none.
 	Groups func(member string) ([]string, error)
 	// Retention says how long what came stays.
 	Retention sink.Retention
-	// Finished is told how long each upload took that is finished; nil is not.
+	// Finished is called with how long an upload took when it is finished; it may be nil.
 	Finished func(took time.Duration)
-	// Established is told how long each data connection took until it was let in; nil is not.
+	// Established is called with how long a data connection took until it was let in; it may be nil.
 	Established func(took time.Duration)
 	// Exec is run for each file that is finished; empty runs nothing.
 	Exec []string
-	// ExecTime is how long it may take for a file; zero is no bound.
+	// ExecTime is how long Exec may take for a file; zero is no bound.
 	ExecTime time.Duration
 }
 
@@ -79,28 +79,28 @@ type Roster struct {
 	sessions map[string]*Session
 	uploads  map[wire.DeliveryID]*Upload
 	openings map[place]*opening
-	ending   map[place]*Upload // that are forgotten, and not closed yet
+	ending   map[place]*Upload // forgotten, and not closed yet
 	finished remembered
 	register *register
-	full     bool           // the disk has no room but for the reserve
-	room     room           // that there is else
+	full     bool           // the disk has no room beyond the reserve
+	room     room           // beyond it
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
-	observed time.Time      // when the controller asked last, or might have
+	observed time.Time      // when the controller asked last; at first, when the roster was made
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
-	life     context.Context // of what is done for clients that may have gone
+	life     context.Context // of what goes on even if the client that asked for it is gone
 	end      context.CancelFunc
 	readers  *readers
-	commands commands // those that run
-	due      []due    // that an earlier process has left
+	commands commands
+	due      []due // that an earlier process has left
 	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
 }
 
-// New returns a roster without clients, which knows which processes they were.
+// New returns a roster without clients. From the register it knows which processes clients were before.
 func New(env Env) (*Roster, error) {
 	var err error
-	if env.Dir, err = filepath.Abs(env.Dir); err != nil { // so that it can be left out of what clients are told
+	if env.Dir, err = filepath.Abs(env.Dir); err != nil { // told leaves it out of what clients are told
 		return nil, fmt.Errorf("find the store: %w", err)
 	}
 	register, err := openRegister(env.Dir)
@@ -135,7 +135,7 @@ func New(env Env) (*Roster, error) {
 	return r, nil
 }
 
-// Client is one that is attached, or was.
+// Client is a client that is attached, or was.
 type Client struct {
 	Name    string
 	Since   time.Time
@@ -143,22 +143,22 @@ type Client struct {
 	labels  labelling
 	rated   rated
 	session *Session      // nil while it is not attached
-	by      identity.Peer // that attached last
+	by      identity.Peer // the peer that attached last
 	left    time.Time
 	parted  bool               // it left by itself, and was not cut off
 	uploads map[string]*Upload // by path
 	arrived arrived
 	order   directive
 	queued  bool      // others have to leave first
-	yielded bool      // another has its place until it goes on
-	brought time.Time // when it brought something last over what is no more, or could not, or was let in
+	yielded bool      // its place went to another; when it goes on, it waits for one
+	brought time.Time // when it was let in, was last kept from bringing anything, or last brought something in an upload that has ended
 	waiting uint64
 	allowed allowance
 	paced   pace
-	part    window.Rate // of the link, where windows cannot be as small; else zero
-	noRoom  time.Time   // when the disk had no room for a file of its last
+	part    window.Rate // of the link, where no window is that small; else zero
+	noRoom  time.Time   // when the disk last had no room for one of its files
 	seen    Seen
-	looked  time.Time // when the controller asked for it last
+	looked  time.Time // when the controller last observed it
 }
 
 // directive is what a client is told.
@@ -187,13 +187,15 @@ type Session struct {
 // Why a session ends.
 const (
 	Fenced   = "fenced"   // the same client attached again
+	Left     = "left"     // the client left, or was cut off: nobody is there to be told
 	Stopping = "stopping" // the gatherer stops
 	Revoked  = "revoked"  // the identity that attached was revoked
 )
 
-// Process is the one that attaches as a client: whose sessions are its, and whether it had one before.
+// Process tells the processes of one client apart. Incarnation is the same for all sessions of a process; Returns says
+// that it has had one already.
 type Process struct {
-	Incarnation string // empty is not told
+	Incarnation string // empty if the client did not say
 	Returns     bool
 }
 
@@ -201,7 +203,8 @@ type Process struct {
 // took its place gets a session that has ended: the newer goes on.
 func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
 	peer := caller.ID
-	if err := mayBe(&name, peer); err != nil {
+	name, err := nameFor(name, peer)
+	if err != nil {
 		return nil, err
 	}
 	said, err := label(labels, peer)
@@ -210,7 +213,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.Revoked(caller); err != nil { // since the call began
+	if err := r.Revoked(caller); err != nil { // it may have happened since the call began
 		return nil, err
 	}
 	if err := r.isFree(name, peer); err != nil {
@@ -219,12 +222,12 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if len(r.clients) >= maxClients && r.clients[name] == nil {
 		return nil, fmt.Errorf("%w: %d clients", ErrCrowded, len(r.clients))
 	}
-	now, _ := r.Policy.Get()
+	rules, _ := r.Policy.Get()
 	groups, err := r.groupsOf(name, peer)
 	if err != nil {
 		return nil, err
 	}
-	share := now.ShareFor(policy.Client{Name: name, Labels: said.counted(now), Groups: groups})
+	share := rules.ShareFor(policy.Client{Name: name, Labels: said.counted(rules), Groups: groups})
 	client := r.clients[name]
 	if r.register.isOther(name, roleOf(peer), by) {
 		if client == nil {
@@ -232,10 +235,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		}
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
-	at := time.Now()
-	queued := now.Admission == policy.Queue && !client.hasPlace(at) && r.isBehind(name, share)
+	now := time.Now()
+	queued := rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share)
 	if !queued {
-		if queued, err = r.admit(now, name, share, at); err != nil {
+		if queued, err = r.admit(rules, name, share, now); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +248,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	} else if client.session != nil {
 		client.session.end(Fenced)
 	}
-	client.labels, client.Share, client.Since, client.brought = said, share, at, at
+	client.labels, client.Share, client.Since, client.brought = said, share, now, now
 	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded, client.parted, client.by = queued, false, false, caller
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
@@ -257,13 +260,13 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	for _, upload := range client.uploads {
 		upload.fence()
 	}
-	r.settle(client)
+	r.retell(client)
 	r.Log.Info("client attached", "client", name, "peer", peer.String(), "paused", client.order.paused)
 	return client.session, nil
 }
 
-// settle tells a client whether it may send.
-func (r *Roster) settle(client *Client) {
+// retell tells a client whether it may send, if that has changed.
+func (r *Roster) retell(client *Client) {
 	client.tell(func(order *directive) {
 		switch {
 		case client.queued:
@@ -322,21 +325,21 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
-// repace has the client asked for no more than its share permits, and its part of the link is; and at once for what
-// it may send now.
+// repace bounds what the client is asked for by its share and its part of the link. If that bound is new, it asks at once for what
+// the client may send now.
 func (c *Client) repace() {
 	if !c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) {
 		return
 	}
 	for _, upload := range c.uploads {
-		upload.draw()
+		upload.askForMore()
 	}
 }
 
-// perUpload is how many connections each upload should have.
+// perUpload returns how many connections each upload should have.
 func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }
 
-// active is how many uploads have not come whole.
+// active returns how many uploads have not come whole.
 func (c *Client) active() (active int) {
 	for _, upload := range c.uploads {
 		if !upload.isWhole() {
@@ -353,10 +356,10 @@ func (s *Session) Report(waiting uint64) {
 	s.client.waiting = waiting
 }
 
-// Leave ends the session of a client that wants nothing more. The uploads stay open for a while, for it to come back.
+// Leave ends the session of a client that is done. Its uploads stay open for a while, in case it comes back.
 func (s *Session) Leave() { s.leave(true) }
 
-// CutOff ends the session of a client that may come back in a moment: its place is kept for so long, too.
+// CutOff ends the session of a client that may come back in a moment: its place is kept for a moment, too.
 func (s *Session) CutOff() { s.leave(false) }
 
 func (s *Session) leave(parted bool) {
@@ -366,7 +369,7 @@ func (s *Session) leave(parted bool) {
 		s.client.session, s.client.left, s.client.parted = nil, time.Now(), parted
 		s.roster.Log.Info("client left", "client", s.client.Name, "cut_off", !parted)
 	}
-	s.end(Fenced)
+	s.end(Left)
 }
 
 // clientOf returns the client whose session it is.
@@ -377,10 +380,10 @@ func (r *Roster) clientOf(session string, peer identity.ID) (*Client, error) {
 	return nil, ErrSession
 }
 
-// sweepEvery is how often it is looked who is gone, and how full the disk is.
+// sweepEvery is how often the roster looks which clients are gone, and how full the disk is.
 const sweepEvery = time.Second
 
-// Run does what is due until ctx is done, and ends all uploads then. Whatever waits for a disk is done beside it: who is paced waits for it.
+// Run does what is due until ctx is done, and then ends all uploads. Nothing in it waits for a disk, as paced clients would wait with it.
 func (r *Roster) Run(ctx context.Context) error {
 	r.running.Go(func() { r.keepRegister(ctx) })
 	r.running.Go(func() { r.runDue(r.due) })
@@ -402,8 +405,8 @@ func (r *Roster) Run(ctx context.Context) error {
 	}
 }
 
-// keepRegister makes durable which processes clients are, until ctx is done. What is in the way is logged once, until it
-// is gone.
+// keepRegister makes durable which processes clients are, until ctx is done. A failure is logged once, and again only after a
+// success.
 func (r *Roster) keepRegister(ctx context.Context) {
 	for before := error(nil); pause.For(ctx, sweepEvery); {
 		err := r.register.save()
@@ -414,8 +417,7 @@ func (r *Roster) keepRegister(ctx context.Context) {
 	}
 }
 
-// drawAll asks those for more that are paced. Uploads do so themselves when something was committed, which takes
-// long on a busy disk.
+// drawAll asks paced clients for more. Uploads also do so themselves after a commit, but on a busy disk that takes long.
 func (r *Roster) drawAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -424,13 +426,12 @@ func (r *Roster) drawAll() {
 			continue
 		}
 		for _, upload := range client.uploads {
-			upload.draw()
+			upload.askForMore()
 		}
 	}
 }
 
-// sweep ends the uploads of clients that are gone, and those that nobody goes on with, and forgets clients that
-// are gone.
+// sweep ends the uploads of clients that are gone, and those that were left alone, and forgets clients that are gone.
 func (r *Roster) sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -449,7 +450,7 @@ func (r *Roster) sweep(now time.Time) {
 	}
 }
 
-// closeBeside closes an upload that is forgotten, with the roster locked. Who opens another of its path waits for that.
+// closeBeside closes a forgotten upload in the background. Whoever opens its path again waits until it is closed. The roster is locked.
 func (r *Roster) closeBeside(u *Upload) {
 	at := place{u.spec.Client, u.spec.Path}
 	r.ending[at] = u

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,67 +31,8 @@ func TestWhoMayBeWhom(t *testing.T) {
 	}
 }
 
-// Labels count that an operator says; those that a client says of itself count only where the
-// policy trusts them.
-func TestLabelsAreNotTrusted(t *testing.T) {
-	for _, trust := range []bool{false, true} {
-		f := start(t, policy.Policy{
-			Rules: []policy.Rule{{Labels: map[string]string{"site": "a"}, Share: policy.Share{Priority: 7}}}, TrustLabels: trust,
-		}, nil)
-		labels := map[string]string{"site": "a"}
-		_, err := f.Attach("alice", labels, identity.Peer{ID: member("alice")}, roster.Process{})
-		f.must(err)
-		_, err = f.Attach("bob", labels, identity.Peer{ID: operator}, roster.Process{})
-		f.must(err)
-		labels["site"] = "b" // it is the client's own map
-		f.Review()
-		want := map[string]int{"alice": 0, "bob": 7}
-		if trust {
-			want["alice"] = 7
-		}
-		for _, client := range f.Clients() {
-			if client.Share.Priority != want[client.Name] {
-				t.Errorf("trust %t: %s has priority %d, want %d", trust, client.Name, client.Share.Priority, want[client.Name])
-			}
-		}
-	}
-}
-
-// Whether labels count that clients say of themselves holds for those that are attached, too, from the next round on.
-func TestTrustInLabelsIsTakenAway(t *testing.T) {
-	rules := policy.Policy{Rules: []policy.Rule{{Labels: map[string]string{"tier": "gold"}, Share: policy.Share{Priority: 7}}}, TrustLabels: true}
-	f := start(t, rules, nil)
-	for name, by := range map[string]identity.ID{"alice": member("alice"), "bob": operator} {
-		_, err := f.Attach(name, map[string]string{"tier": "gold"}, identity.Peer{ID: by}, roster.Process{})
-		f.must(err)
-	}
-	for _, one := range []struct {
-		trust bool
-		alice int
-	}{{true, 7}, {false, 0}, {true, 7}} {
-		rules.TrustLabels = one.trust
-		_, err := f.policy.Set(rules, 0)
-		f.must(err)
-		f.Review()
-		if all := f.Clients(); all[0].Share.Priority != one.alice || all[1].Share.Priority != 7 {
-			t.Errorf("trust %t: priorities are %d and %d, want %d and 7", one.trust, all[0].Share.Priority, all[1].Share.Priority, one.alice)
-		}
-	}
-}
-
-// What a client says of itself has a bound, whether it counts or not: it is kept.
-func TestLabelsHaveABound(t *testing.T) {
-	f := start(t, policy.Policy{}, nil)
-	for length, want := range map[int]error{60 << 10: nil, 65 << 10: roster.ErrLabels} {
-		_, err := f.Attach("alice", map[string]string{"site": strings.Repeat("a", length)}, identity.Peer{ID: member("alice")}, roster.Process{})
-		if !errors.Is(err, want) {
-			t.Errorf("with %d bytes: %v, want %v", length, err, want)
-		}
-	}
-}
-
-// A member's groups are those that the managers say, whoever attaches for it; what is an agent has none by its name.
-// They hold from the next round on, and nobody attaches before they are known.
+// A member's groups are those that the managers say, whoever attaches for it; an agent has none by its name. Changes hold from the
+// next round on, and nobody attaches before groups are known.
 func TestGroupsAreWhatTheManagersSay(t *testing.T) {
 	unknown := errors.New("not known yet")
 	groups, err := map[string][]string{"alice": {"icu"}, "bob": {"icu"}, "carol": {"lab"}}, unknown
@@ -128,8 +68,8 @@ func TestGroupsAreWhatTheManagersSay(t *testing.T) {
 	want("an agent", map[string]int{"dave": 7})
 }
 
-// The newer of two with one name fences the older: its session has ended, it opens and finishes nothing,
-// and its tickets permit nothing.
+// The newer of two with one name fences the older, whose session has ended: it opens and finishes nothing, and its tickets permit
+// nothing.
 func TestTheNewerFencesTheOlder(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	old := f.attach("alice")
@@ -164,7 +104,7 @@ func TestTheNewerFencesTheOlder(t *testing.T) {
 	}
 }
 
-// One that comes back after another took its place does not fence it in turn: the newer goes on.
+// A process that comes back after another took its place does not fence that in turn: the newer goes on.
 func TestTheOlderDoesNotFenceTheNewer(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	attach := func(by string, returns bool) *roster.Session {
@@ -194,7 +134,7 @@ func TestTheOlderDoesNotFenceTheNewer(t *testing.T) {
 	}
 }
 
-// A stream that is opened again and again takes nothing of what its client may have on the disk.
+// A stream that is opened again and again uses up nothing of what its client may have on the disk.
 func TestReopenedStreamsTakeNoRoom(t *testing.T) {
 	f := start(t, policy.Policy{Default: policy.Share{MaxStored: 4 << 20}}, nil)
 	alice := f.attach("alice")
@@ -206,7 +146,7 @@ func TestReopenedStreamsTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A client that is away while the disk fills, or gets room again, finds that when it comes back.
+// A client that is away while the disk fills up, or gets room again, is told so when it comes back.
 func TestFullDiskWhileAway(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -230,8 +170,8 @@ func TestFullDiskWhileAway(t *testing.T) {
 	}
 }
 
-// While the disk is full every client is paused, and told why: those that come meanwhile, too. With room
-// again all go on, and are asked for more.
+// While the disk is full every client is paused, and told why, also those that come meanwhile. Once there is room again, all go on and
+// are asked for more.
 func TestFullDiskPausesAll(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	early := f.attach("early")
@@ -330,7 +270,7 @@ func (f *fixture) setPolicy(p policy.Policy) error {
 	return err
 }
 
-// What was seen last of a client is shown while it is there.
+// What was last seen of a client is shown as long as it is there.
 func TestGoneClientsHaveNoRate(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -371,7 +311,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Finished uploads answer the same to who asks again: by the one who has them, with the same root.
+// A finished upload gives the same answer to its client whenever that asks again with the same root.
 func TestFinishedIsRemembered(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice, bob := f.attach("alice"), f.attach("bob")
@@ -402,7 +342,7 @@ func TestFinishedIsRemembered(t *testing.T) {
 	}
 }
 
-// Nothing is kept of uploads that are finished but their answers, and of those no more than some.
+// Of finished uploads only the answers are kept, and only some of those.
 func TestFinishedUploadsAreForgotten(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -417,7 +357,7 @@ func TestFinishedUploadsAreForgotten(t *testing.T) {
 	}
 }
 
-// An upload that takes long to be closed holds up nobody but who opens it again, and that one until it is closed.
+// An upload that takes long to be closed holds up nobody except a client that opens it again, until it is closed.
 func TestSlowDiskHoldsUpNobody(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")
@@ -450,7 +390,7 @@ func TestSlowDiskHoldsUpNobody(t *testing.T) {
 	<-swept
 }
 
-// Uploads with which nobody goes on are closed though their client is attached, and make way for others before.
+// Uploads that are left alone are closed even if their client is attached, and make way for others before that.
 func TestUploadsThatAreLeft(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	alice := f.attach("alice")

@@ -18,8 +18,8 @@ type tracked struct {
 	conn   *link.Conn
 	peer   identity.Peer
 	begun  time.Time
-	window int // that was set last
-	// segment is how many bytes one has at most here.
+	window int // as it was set last
+	// segment is how many bytes a segment has at most.
 	segment int
 	last    reading
 }
@@ -37,7 +37,7 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 	case upload == nil:
 		asked.Refuse(wire.Unknown, ErrUpload.Error())
 		return
-	case !upload.permitted(asked):
+	case !asked.Offer || !upload.admits(asked.Peer.ID, asked.Capability):
 		asked.Refuse(wire.Denied, "the ticket is not this upload's")
 		return
 	}
@@ -58,7 +58,7 @@ func (r *Roster) Serve(ctx context.Context, asked *link.Asked) {
 	r.carry(upload, asked, from, func(conn *link.Conn) error { return taking.Run(conn) })
 }
 
-// tooMany is what one is told that is refused for the number of connections there are.
+// tooMany is what a connection is told that is refused because there are enough of them.
 const tooMany = "the client has as many connections as it is to have"
 
 func (r *Roster) join(upload *Upload, asked *link.Asked) {
@@ -73,23 +73,23 @@ func (r *Roster) join(upload *Upload, asked *link.Asked) {
 	}
 }
 
-// comes says whether an upload may have one more connection, and counts it if so. It may have
-// as many as its client was told, and as many again, since those that broke may come
-// back before that is noticed. All uploads of a client have no more than its policy permits.
+// comes reports whether an upload may have one more connection, and counts it if so. An upload may have twice as many as
+// its client was told: broken ones may be replaced before the gatherer notices. All uploads of a client together have no
+// more than its policy permits.
 func (r *Roster) comes(upload *Upload, joins bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	client := upload.client
 	told, most, all := client.perUpload(), client.Share.MaxConnections, 0
 	for _, one := range client.uploads {
-		if joins || one != upload { // those of a link that this one replaces are closed
+		if joins || one != upload { // the connections of a link that this one replaces are closed
 			all += one.carried()
 		}
 	}
 	isTooMany := most > 0 && all >= most || joins && upload.carried() >= 2*told
 	upload.mu.Lock()
 	defer upload.mu.Unlock()
-	if upload.left = time.Now(); isTooMany { // it is gone on with all the same
+	if upload.left = time.Now(); isTooMany { // even so, the client goes on with it
 		return false
 	}
 	upload.coming++
@@ -106,8 +106,8 @@ func (u *Upload) carried() int {
 	return len(u.conns) + u.coming
 }
 
-// tooManyTime is how long an upload may have more connections than its client was told:
-// one that is told to have fewer ends them when what they carry has come.
+// tooManyTime is how long an upload may have more connections than its client was told: a client that is told to have fewer
+// ends them once what they carry has come.
 const tooManyTime = 10 * time.Second
 
 // prune ends the youngest connections of an upload that has had too many for too long.
@@ -133,7 +133,7 @@ func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1, From: from})
 	if err != nil {
 		upload.stays()
-		return // it comes again
+		return // the client tries again
 	}
 	r.Established(time.Since(asked.Began))
 	defer r.track(upload, conn, asked.Peer)()
@@ -147,7 +147,7 @@ func (r *Roster) carry(upload *Upload, asked *link.Asked, from uint64, run func(
 	}
 }
 
-// stays notes that a connection that was counted is not there.
+// stays notes that a connection that was counted has not come about.
 func (u *Upload) stays() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,7 +155,7 @@ func (u *Upload) stays() {
 	u.left = time.Now()
 }
 
-// track shows a connection to the controller until it has left.
+// track shows a connection to the controller until leave is called.
 func (r *Roster) track(upload *Upload, conn *link.Conn, peer identity.Peer) (leave func()) {
 	r.mu.Lock()
 	r.lastID++

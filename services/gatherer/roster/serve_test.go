@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// A link that was let in just before its upload is closed, fails or is another's does not begin after that: nobody would end it,
-// and who closes an upload waits for its link.
+// A link that was let in just before its upload is closed, fails or gets another ticket does not begin after that: nobody would end
+// it, and closing an upload waits for its link.
 func TestLinkThatComesTooLate(t *testing.T) {
 	for what, end := range map[string]func(*roster.Upload){
 		"closed": (*roster.Upload).Close,

@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// A stream is asked for more while a commit of it takes long, as much as is hashed meanwhile; it says of nothing that it is on disk that is not.
+// While a commit takes long, a stream is asked for as much more as is hashed, and never says that something is on disk that is not.
 func TestStreamGoesOnWhileItsDiskIsSlow(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	goesOn := make(chan struct{})

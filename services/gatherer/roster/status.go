@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// Status is how a client is.
+// Status says how a client stands.
 type Status struct {
 	Seen
 	Name     string
@@ -20,7 +20,7 @@ type Status struct {
 	Uploads  int    // that are open
 }
 
-// Clients returns how every client is, in the order of their names.
+// Clients returns how every client stands, in the order of their names.
 func (r *Roster) Clients() (all []Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Roster) Clients() (all []Status) {
 			open += len(upload.conns)
 			upload.mu.Unlock()
 		}
-		if !status.Attached && open == 0 { // it is gone, and what was seen last of it, too
+		if !status.Attached && open == 0 { // a client that is gone has no figures: what was seen last is over
 			status.Seen = Seen{}
 		}
 		all = append(all, status)

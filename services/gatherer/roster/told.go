@@ -18,8 +18,8 @@ var (
 	ErrUnwritable = errors.New("nothing can be written to the gatherer's store")
 )
 
-// told returns an error as a client is told it, which has a disk of its own: that it is the gatherer's that fails, and where
-// below the store, but not where that is.
+// told returns an error in the words for a client, which has a disk of its own: that it is the gatherer's disk that fails, and where
+// below the store, but not where the store is.
 func (r *Roster) told(err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +33,7 @@ func (r *Roster) told(err error) error {
 	return &below{err, strings.NewReplacer(r.Dir+"/", "", r.Dir, "the store").Replace(err.Error())}
 }
 
-// isOfDisk reports whether an error is the system's of what a client is not to blame for, and that it cannot wait for.
+// isOfDisk reports whether the system failed in a way that is not the client's fault, and that waiting does not mend.
 func isOfDisk(err error) bool {
 	switch {
 	case noroom.Is(err), object.IsRefused(err), errors.Is(err, object.ErrDamaged), errors.Is(err, unix.ENAMETOOLONG):
@@ -43,7 +43,7 @@ func isOfDisk(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// named says of an error of the disk whose that is, and whether another upload would fare better.
+// named says of a disk's error that it is the gatherer's, and whether another upload would fare better.
 func (r *Roster) named(err error) error {
 	switch {
 	case unix.Access(r.Dir, unix.W_OK) != nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
-// wantTold makes sure that an upload cannot be opened, that its client is told whose disk that is for, and not where
-// its store is.
+// wantTold makes sure that an upload cannot be opened, and that its client is told whose disk is the reason, but not where the store
+// is.
 func (f *fixture) wantTold(path string, reason error) {
 	f.Helper()
 	session := f.attach("alice")
@@ -33,7 +33,7 @@ func TestStoreThatIsReadOnly(t *testing.T) {
 	f.wantTold("a/f", roster.ErrUnwritable)
 }
 
-// A failure that others need not have is told as that.
+// A failure that other uploads may not have is told as such.
 func TestDiskThatFailsForOne(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	f.must(os.MkdirAll(filepath.Join(f.Dir, "alice/a"), 0o700))
@@ -41,7 +41,7 @@ func TestDiskThatFailsForOne(t *testing.T) {
 	f.wantTold("a/f", roster.ErrDisk)
 }
 
-// A path that is too long for the disk is no failure of it.
+// A path that is too long for the disk is no failure of the disk.
 func TestPathThatIsTooLong(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)
 	session := f.attach("alice")

@@ -16,19 +16,19 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
-// How much is asked for beyond what was read back and hashed: as much as comes in
-// creditTime, within bounds. So much can still come when a client has been paused.
+// How much is asked for beyond what was read back and hashed: as much as comes in creditTime, within bounds. That much can still
+// come after a client was paused.
 const (
-	firstCredit = 256 << 10 // until it is known whether it is to be paced: more than a short upload is
+	firstCredit = 256 << 10 // before the client's rate is known: a short upload is less
 	leastCredit = 1 << 20
 	mostCredit  = 256 << 20
 	creditTime  = 2 * time.Second
 )
 
-// standing is up to where bytes were asked for, and what became of them.
+// standing is up to where bytes were asked for, hashed and committed.
 type standing struct {
-	hashed  uint64 // all before it was read back and hashed,
-	acked   uint64 // and, of a stream, is on disk
+	hashed  uint64 // all before it was read back and hashed
+	acked   uint64 // of a stream: all before it is on disk
 	granted uint64 // all before it may come
 }
 
@@ -36,10 +36,10 @@ type standing struct {
 type Upload struct {
 	ID     wire.DeliveryID
 	spec   sink.Spec
-	client *Client // that has it
+	client *Client // whose upload it is
 	roster *Roster
 	sink   sink.Sink
-	limit  uint64 // the offset up to which there may be any bytes
+	limit  uint64 // the offset at which it ends at the latest
 	opened time.Time
 
 	life    context.Context // until it is closed
@@ -47,21 +47,21 @@ type Upload struct {
 	stopped chan struct{} // closed when all that landed is kept
 	serving chan struct{} // holds the one link
 
-	mu       sync.Mutex // after the roster's
-	peer     identity.ID
-	ticket   []byte // of who may bring bytes
-	taking   *link.Taking
-	conns    map[uint64]*tracked
-	coming   int       // connections that are counted, and being welcomed
-	left     time.Time // since when it has none
-	tooMany  time.Time // since when there are more of them than the client was told
-	begun    uint64    // where it was when it was opened
-	came     uint64    // all before it was written,
-	brought  time.Time // the last of it then, or when it was begun or gone on with
-	standing           // and what of it was more
-	rate     uint64    // bytes per second, as the controller saw it last
-	known    bool      // something has come since it looks
-	held     bool      // nothing more is to be asked for
+	mu      sync.Mutex // after the roster's
+	peer    identity.ID
+	ticket  []byte // shown by whoever may bring bytes
+	taking  *link.Taking
+	conns   map[uint64]*tracked
+	coming  int       // connections that are counted and still being welcomed
+	left    time.Time // since when it has none
+	tooMany time.Time // since when it has more connections than the client was told; zero if it has not
+	begun   uint64    // how much there was when it was opened
+	came    uint64    // all before it was written
+	brought time.Time // when something came last, or it was begun or resumed
+	standing
+	rate     uint64 // bytes per second, as the controller saw it last
+	known    bool   // the controller has seen something come
+	held     bool   // nothing more is to be asked for
 	end      *link.End
 	finished *finish
 	err      error         // why the sink takes nothing more
@@ -107,33 +107,33 @@ func (u *Upload) run() {
 	})
 }
 
-// fail has the upload take nothing more, since it cannot be kept. Its client is told why when it opens it again.
+// fail has the upload take nothing more, as it cannot be kept. Its client is told why when it opens the upload again.
 func (u *Upload) fail(err error) {
 	if u.failure() != nil {
-		return // by another of its connections
+		return // another connection has said so
 	}
 	u.roster.Log.Warn("an upload cannot go on", "client", u.spec.Client, "path", u.spec.Path, "error", err)
 	u.update(func() { u.err = fmt.Errorf("%w: %w", ErrDisk, err) })
 	u.cut()
 }
 
-// failure returns why the upload takes nothing more; nil if it does.
+// failure returns why the upload takes nothing more; nil while it takes more.
 func (u *Upload) failure() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err
 }
 
-// askAgain is after how long it is looked again whether more may come, where nothing may.
+// askAgain is how soon to look again whether more may come, while nothing may.
 const askAgain = 50 * time.Millisecond
 
-// land hashes and commits what comes until ctx is done, and finishes the upload when that is asked for. What comes is hashed, and more asked
-// for, while the disk takes its time.
+// land hashes and commits what comes until ctx is done, and finishes the upload when asked to. It goes on hashing, and asking for more,
+// while the disk takes its time.
 func (u *Upload) land(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var disk committing
-	defer disk.await() // the sink is closed then
+	defer disk.await() // the sink is closed after that
 	for {
 		u.mu.Lock()
 		came, hashed, asked, changed := u.came, u.hashed, u.finished, u.changed
@@ -152,7 +152,7 @@ func (u *Upload) land(ctx context.Context) error {
 		if u.progress(func() { u.hashed = came }) {
 			due = moment.Soonest(due, time.Now().Add(askAgain))
 		}
-		timer.Stop() // who has thousands of uploads that are silent is woken by none of them
+		timer.Stop() // uploads that are silent wake nobody: there may be thousands
 		if !due.IsZero() {
 			timer.Reset(time.Until(due))
 		}
@@ -171,7 +171,7 @@ func (u *Upload) land(ctx context.Context) error {
 	}
 }
 
-// progress notes what was hashed or committed, and asks for more. It tells whether no more may come for now.
+// progress notes what was hashed or committed, and asks for more. It reports whether the upload has to wait until more may come.
 func (u *Upload) progress(note func()) (waits bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -184,7 +184,7 @@ func (u *Upload) progress(note func()) (waits bool) {
 	return !u.held && u.granted <= u.came && u.granted < u.limit
 }
 
-// committing is a commit that goes on beside what comes.
+// committing is a commit in the background, while more comes.
 type committing struct{ done chan committed } // nil while there is none
 
 type committed struct {
@@ -192,7 +192,7 @@ type committed struct {
 	err  error
 }
 
-// begin commits what is due, unless a commit goes on, and returns when something is; zero if nothing waits for its time.
+// begin begins a commit if one is due and none goes on. It returns when the next is due; zero if nothing waits for its time.
 func (c *committing) begin(to sink.Sink) (due time.Time) {
 	if c.done != nil {
 		return time.Time{}
@@ -209,7 +209,7 @@ func (c *committing) begin(to sink.Sink) (due time.Time) {
 	return time.Time{}
 }
 
-// await waits until no commit goes on. What went wrong with it, the sink tells when it is finished or closed.
+// await waits until no commit goes on. If one fails, the sink says so when it is finished or closed.
 func (c *committing) await() {
 	if c.done != nil {
 		<-c.done
@@ -229,35 +229,46 @@ func (u *Upload) announce() {
 	u.changed = make(chan struct{})
 }
 
-// extend asks for as much more as may come: never less than was asked for before.
+// extend asks for as much more as may come. It takes back nothing that was asked for.
 func (u *Upload) extend() {
 	if u.held {
 		return
 	}
+	upTo := u.wantedUpTo()
+	u.granted += u.draw(upTo - min(upTo, u.granted))
+}
+
+// wantedUpTo returns the offset up to which bytes are wanted now, whether or not there is room for them.
+func (u *Upload) wantedUpTo() uint64 {
 	ahead := max(leastCredit, u.rate*uint64(creditTime/time.Second))
 	if !u.known { // twice as much with every round trip
 		ahead = max(firstCredit, u.hashed-u.begun)
 	}
-	more := min(u.hashed+min(ahead, mostCredit), u.limit)
-	if u.spec.Stream { // what is not on the disk yet is to be little
-		more = min(more, u.acked+mostCredit)
+	upTo := min(u.hashed+min(ahead, mostCredit), u.limit)
+	if u.spec.Stream { // little is to wait for the disk
+		upTo = min(upTo, u.acked+mostCredit)
 	}
-	// Who is paced is so by what comes: hashing and committing may take longer than a pause.
-	more = min(more, u.client.paced.most(u.came))
-	more = u.client.paced.draw(time.Now(), more-min(more, u.granted))
-	copies := u.copies()
-	given := u.roster.room.draw(more * copies)
-	more = given / copies
-	if u.spec.Stream && more > 0 {
-		more = u.client.allowed.draw(more)
-	}
-	if rest := given - more*copies; rest > 0 {
-		u.roster.room.giveBack(rest)
-	}
-	u.granted += more
+	// A paced client is held to what has come: hashing and committing may take longer than a pause.
+	return min(upTo, u.client.paced.most(u.came))
 }
 
-// copies is how often what comes is on the disk for a while: a bundle's files are written beside it when it is whole.
+// draw takes bytes out of the client's pace, the room on the disk and the client's allowance, and returns how many of
+// those that are wanted all three had.
+func (u *Upload) draw(want uint64) uint64 {
+	want = u.client.paced.draw(time.Now(), want)
+	copies := u.copies()
+	given := u.roster.room.draw(want * copies)
+	drawn := given / copies
+	if u.spec.Stream && drawn > 0 {
+		drawn = u.client.allowed.draw(drawn)
+	}
+	if rest := given - drawn*copies; rest > 0 {
+		u.roster.room.giveBack(rest)
+	}
+	return drawn
+}
+
+// copies returns how often the bytes are on the disk for a while: a bundle's files are written beside it once it is whole.
 func (u *Upload) copies() uint64 {
 	if u.spec.Bundle {
 		return 2
@@ -265,8 +276,8 @@ func (u *Upload) copies() uint64 {
 	return 1
 }
 
-// draw asks for more, as time permits.
-func (u *Upload) draw() {
+// askForMore asks for what a paced client may bring by now.
+func (u *Upload) askForMore() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.granted
@@ -275,7 +286,7 @@ func (u *Upload) draw() {
 	}
 }
 
-// grant asks for more, or for nothing more, as the client may send or not. The roster is locked.
+// grant asks for more if the client may send, and else for nothing more. The roster is locked.
 func (u *Upload) grant() {
 	held := u.client.order.paused != ""
 	u.update(func() {
@@ -284,7 +295,7 @@ func (u *Upload) grant() {
 	})
 }
 
-// resume returns from where on bytes are wanted, of a client that has come back.
+// resume has a client that is back go on with the upload, and returns from where.
 func (u *Upload) resume(peer identity.ID) Opened {
 	u.fence()
 	u.mu.Lock()
@@ -293,7 +304,7 @@ func (u *Upload) resume(peer identity.ID) Opened {
 	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
 }
 
-// fence has nobody bring bytes who was permitted to before.
+// fence makes a new ticket, and cuts the link: nobody can bring bytes by the old one.
 func (u *Upload) fence() {
 	u.mu.Lock()
 	u.ticket = newTicket()
@@ -313,8 +324,8 @@ func (u *Upload) goesOn() bool {
 	return u.err == nil && u.finished == nil && u.sink.GoesOn()
 }
 
-// isLeft reports whether nobody has brought anything since a time, nor waits for the end: its process has ended, or
-// its client has given it up.
+// isLeft reports whether the upload has had no connection since a time, and nobody waits for its end: its process has ended, or its
+// client has given it up.
 func (u *Upload) isLeft(since time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -333,7 +344,7 @@ func (u *Upload) broughtAt() time.Time {
 	return u.brought
 }
 
-// isHeldUp reports whether its client waits for what is done here: all that was asked for has come, or all there is.
+// isHeldUp reports whether the client waits for the gatherer: all that was asked for has come, or the upload is being finished.
 func (u *Upload) isHeldUp() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -363,27 +374,19 @@ func (u *Upload) close() {
 	<-u.stopped
 }
 
-// permitted says whether a link may bring an upload's bytes.
-func (u *Upload) permitted(asked *link.Asked) bool {
+// admits reports whether a peer may bring the upload's bytes by a ticket.
+func (u *Upload) admits(peer identity.ID, ticket []byte) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.lets(asked)
+	return u.admitsLocked(peer, ticket)
 }
 
-// lets is permitted, with the upload locked.
-func (u *Upload) lets(asked *link.Asked) bool {
-	return asked.Offer && asked.Peer.ID == u.peer && subtle.ConstantTimeCompare(asked.Capability, u.ticket) == 1
-}
-
-// permits says whether a ticket is still that of a peer's.
-func (u *Upload) permits(peer identity.ID, ticket []byte) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (u *Upload) admitsLocked(peer identity.ID, ticket []byte) bool {
 	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
 }
 
-// begin makes a new link that takes from where the last one ended, when that one has. Since it was asked for, the upload may have
-// been closed, have failed, or be another's: who cut its link then did not see this one.
+// begin waits until the last link has ended, and makes a new one that goes on from there. Meanwhile the upload may have been closed,
+// have failed, or have a new ticket: whatever cut the last link then could not cut this one.
 func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Taking, from uint64, err error) {
 	u.cut()
 	select {
@@ -395,7 +398,7 @@ func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Tak
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.life.Err() != nil || u.err != nil || !u.lets(asked) {
+	if u.life.Err() != nil || u.err != nil || !u.admitsLocked(asked.Peer.ID, asked.Capability) {
 		u.over()
 		return nil, 0, ErrUpload
 	}
@@ -403,7 +406,7 @@ func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Tak
 	return u.taking, u.came, nil
 }
 
-// over says that the link has ended.
+// over lets the next link begin.
 func (u *Upload) over() { <-u.serving }
 
 func (u *Upload) link() *link.Taking {

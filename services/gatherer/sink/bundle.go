@@ -20,11 +20,11 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// bundle is many small files, or directories, that come as one: their round trips are those of one. It lands as a file that
-// never appears; when it is whole, its files do, each at once.
+// bundle is many small files, or directories, that come as one upload, in the round trips of one. It lands as a file that itself
+// never appears. Once it is whole, its files do, each in one step.
 type bundle struct {
 	*file
-	dir  string // that all clients have their directories in
+	dir  string // of the store
 	spec Spec
 }
 
@@ -43,11 +43,11 @@ func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
 	return &bundle{file: landed, dir: dir, spec: spec}, nil
 }
 
-// placers is how many files are placed at once: most of that is waiting for the disk.
+// placers is how many files are placed at once: placing one is mostly waiting for the disk.
 const placers = 16
 
-// Finish lets all files appear, and returns the directory that they are below. Where one cannot, some of the others
-// have appeared all the same.
+// Finish lets all files appear, and returns the directory that they are in. If one cannot appear, some of the others have all the
+// same.
 func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 	content, err := b.landing.Whole(length, root)
 	if err != nil {
@@ -59,26 +59,25 @@ func (b *bundle) Finish(length uint64, root object.Root) (string, error) {
 		placed, err = b.placeAll(all)
 	}
 	if noroom.Is(err) || errors.Is(err, object.ErrBusy) {
-		return "", err // when it is asked for again it may do, and all appear again
+		return "", err // the client may ask again: all appear again then
 	}
 	b.placed = placed
 	return filepath.Join(b.dir, b.spec.Client, path.Dir(b.spec.Path)), errors.Join(err, b.landing.Remove())
 }
 
-// packed is one of a bundle's files, or a directory that nothing is in.
+// packed is one of a bundle's files, or an empty directory.
 type packed struct {
 	spec    Spec
-	below   []string          // the directories that it goes into, or itself the last
+	below   []string          // the directories that a file goes into; of a directory, itself is the last
 	content *io.SectionReader // nil of a directory
 }
 
 func (p packed) isDirectory() bool { return p.content == nil }
 
-// unpacking holds those who have a bundle's table in their memory.
+// unpacking bounds how many bundles' tables are in memory at once: there is no room for those of all bundles that may end at once.
 var unpacking = make(chan struct{}, 4)
 
-// unpack returns the files, and the directories that nothing is in: all of them may have the paths that they have. There is
-// no room for the tables of all bundles that end at once.
+// unpack returns the files and the empty directories of a bundle. It has checked all their paths.
 func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
 	unpacking <- struct{}{}
 	defer func() { <-unpacking }()
@@ -86,7 +85,7 @@ func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
 	}
-	if len(items) == 0 { // it is the directory that it goes into
+	if len(items) == 0 { // it is the directory itself that the bundle goes into
 		below, err := b.spec.below()
 		return []packed{{spec: Spec{Path: path.Dir(b.spec.Path)}, below: below}}, err
 	}
@@ -108,7 +107,7 @@ func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 	return all, nil
 }
 
-// placeAll lets all appear, several at a time, and returns the files that have.
+// placeAll lets all files appear, several at a time, and returns those that have.
 func (b *bundle) placeAll(all []packed) (placed []Placed, err error) {
 	var placing errgroup.Group
 	placing.SetLimit(placers)
@@ -136,7 +135,7 @@ func (b *bundle) specOf(item object.Item) Spec {
 	}
 }
 
-// checkDirectory makes sure that what was there is no file.
+// checkDirectory returns an error if what was there is a file.
 func checkDirectory(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -162,7 +161,7 @@ func (b *bundle) place(one packed) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = landing.Keep() }() // it does nothing to what has appeared
+	defer func() { _ = landing.Keep() }() // a file that has appeared is left as it is
 	from := int64(landing.Offset())
 	if _, err := io.Copy(landing, io.NewSectionReader(one.content, from, one.content.Size()-from)); err != nil {
 		return err

@@ -30,7 +30,7 @@ func bundle(t *testing.T, dir, at string, files map[string]string) (to sink.Sink
 	return landed(t, dir, at, source)
 }
 
-// The files of a bundle appear under their own paths when it is whole, in place of what was there; itself it never does.
+// The files of a bundle appear under their own paths once it is whole, in place of what was there. The bundle itself never appears.
 func TestBundleIsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "alice/a/b"), 0o700))
@@ -76,8 +76,8 @@ func landed(t *testing.T, dir, at string, source *object.Source) (to sink.Sink, 
 	return to, uint64(len(content)), rootOf(content)
 }
 
-// A bundle that is longer, or of more files, than bundles are is refused, before anything of it comes or appears: its table would be in
-// the gatherer's memory.
+// A bundle that is too long, or has too many files, is refused before anything of it comes or appears: its table would be in the
+// gatherer's memory.
 func TestBundlesHaveABound(t *testing.T) {
 	dir := t.TempDir()
 	spec := fileSpec("a/bundle-1", nil)
@@ -102,12 +102,12 @@ func TestBundlesHaveABound(t *testing.T) {
 	}
 }
 
-// The directories of a bundle that nothing is in are made; one of nothing at all is the directory that it goes into. No command
-// runs for them. Where a file has that name, it is refused.
+// Empty directories of a bundle are made; a bundle of nothing at all makes the directory that it goes into. No command runs for them.
+// If a file has the name of one, the bundle is refused.
 func TestBundleOfDirectories(t *testing.T) {
 	dir := t.TempDir()
 	for at, paths := range map[string][]string{"a/bundle-1": {"none", "deep/er/none", "deep/none"}, "bare/bundle-2": nil} {
-		for range 2 { // what is there is no mistake
+		for range 2 { // that it is there already is no error
 			source, err := object.Directories("some", paths)
 			must(t, err)
 			to, length, root := landed(t, dir, at, source)
@@ -165,7 +165,7 @@ func TestBundlesThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is a stream and a bundle is neither: it would have no bytes, and those that came for it no place.
+// An upload that is said to be both a stream and a bundle is refused: its bytes would have no place.
 func TestBundleIsNoStream(t *testing.T) {
 	dir, spec := t.TempDir(), streamSpec("s")
 	spec.Bundle = true
@@ -174,7 +174,7 @@ func TestBundleIsNoStream(t *testing.T) {
 	}
 }
 
-// Of a bundle whose files cannot all appear, as there is a directory of one's name, it is told which have.
+// If some files of a bundle cannot appear, as a directory has that name, the sink tells which have.
 func TestBundleThatAppearsInPart(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "alice/a/taken/below"), 0o700))

@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// Existing returns for each of some uploads the root of what is under its path already; nil where nothing is. What has one is
-// on disk then, by its name: whoever put it there may have been killed before, or have been told that the disk fails.
+// Existing returns for each upload the root of what is at its path already; nil if nothing is. Whatever has a root is durable by then,
+// and so is its name: the process that put it there may have been killed before that, or told that the disk fails.
 func Existing(ctx context.Context, dir string, specs ...Spec) ([]*object.Root, error) {
 	roots := make([]*object.Root, len(specs))
 	var reading errgroup.Group
@@ -31,7 +31,7 @@ func Existing(ctx context.Context, dir string, specs ...Spec) ([]*object.Root, e
 	var found []string // the directories that something is in
 	for i, root := range roots {
 		if root != nil {
-			below, _ := specs[i].below() // it has a path that may be
+			below, _ := specs[i].below() // its path was checked
 			found = append(found, filepath.Join(below...))
 		}
 	}
@@ -44,7 +44,7 @@ func Existing(ctx context.Context, dir string, specs ...Spec) ([]*object.Root, e
 	return roots, nil
 }
 
-// makeDurable has a directory's names on disk, and its own.
+// makeDurable brings a directory's names to the disk, and its own.
 func makeDurable(dir, below string) error {
 	path, err := makeBelow(dir, strings.Split(below, "/")) // it is there
 	if err != nil {
@@ -53,7 +53,7 @@ func makeDurable(dir, below string) error {
 	return object.SyncDirectory(path)
 }
 
-// existing returns the root of what is under a path; nil if nothing is, or not for long.
+// existing returns the root of the file at a path; nil if there is none, or if it is taken away meanwhile.
 func existing(ctx context.Context, dir string, spec Spec) (*object.Root, error) {
 	below, err := spec.below()
 	if err != nil || spec.Stream || spec.Bundle {

@@ -2,7 +2,7 @@ package sink
 
 import "testing"
 
-// CommittedName is the file that says what of a stream is on disk.
+// CommittedName is the file that says how much of a stream is on disk.
 const CommittedName = committedName
 
 // Segments makes segments smaller for a test.
@@ -12,7 +12,7 @@ func Segments(t testing.TB, size uint64) {
 	t.Cleanup(func() { segmentSize = before })
 }
 
-// Record returns what a slot has that says what is committed, and where it is in the file.
+// Record returns the content of a slot of the record, and where it is in the file.
 func Record(slot int, committed uint64) (record []byte, at int64) {
 	return recordOf(committed), int64(slot) * slotSize
 }

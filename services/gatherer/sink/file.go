@@ -16,8 +16,8 @@ type file struct {
 	path    string // below its client's directory, with slashes
 	landing *object.Landing
 	content *os.File // nil of one without bytes
-	resumed bool     // a part of it is from an earlier landing
-	holding          // what has appeared, until it is closed
+	resumed bool     // part of it is from an earlier landing
+	holding          // keeps the file that has appeared until the sink is closed
 	placed  []Placed
 }
 
@@ -29,7 +29,7 @@ func openFile(ctx context.Context, parent string, spec Spec) (*file, error) {
 	f := &file{parent: parent, path: spec.Path, landing: landing, resumed: landing.Offset() > 0}
 	if spec.Info.Length > 0 {
 		if f.content, err = landing.Content(); err != nil {
-			_ = landing.Keep() // what went wrong is told
+			_ = landing.Keep() // the first error is told
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (f *file) Due() time.Time { return time.Time{} }
 
 func (f *file) Commit() (uint64, error) { return f.landing.Offset(), nil }
 
-// Finish lets the file appear. If it is damaged, that may be what an earlier landing has left.
+// Finish lets the file appear. If it is damaged, an earlier landing's part may be the cause.
 func (f *file) Finish(length uint64, root object.Root) (string, error) {
 	f.hold(f.name())
 	err := f.landing.Complete(length, root, true)

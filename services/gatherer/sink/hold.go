@@ -2,16 +2,16 @@ package sink
 
 import "sync"
 
-// held are the paths of files that are about to appear, or are still needed as they are. What need not stay is not removed there: it
-// could be another by then, which its client was told is durable, or one that a command is to be run for.
+// held are the paths of files that are about to appear, or are still needed. Retain removes nothing there: it could by then be another
+// file, which a client was told is durable, or one that a command is to be run for.
 var held = paths{known: make(map[string]int)}
 
 type paths struct {
 	mu    sync.Mutex
-	known map[string]int // how many need what is there
+	known map[string]int // how many holders each path has
 }
 
-// Hold has what is at a path stay until it is let go, once.
+// Hold keeps whatever is at a path there until letGo is called, once.
 func Hold(path string) (letGo func()) {
 	held.add(path, 1)
 	return sync.OnceFunc(func() { held.add(path, -1) })
@@ -31,7 +31,7 @@ func (p *paths) has(path string) bool {
 	return p.known[path] > 0
 }
 
-// unless does something that takes no time while nobody needs what is at a path, and reports whether it has.
+// unless does something short if nobody holds a path, which nobody can meanwhile, and reports whether it has.
 func (p *paths) unless(path string, do func() error) (done bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +41,7 @@ func (p *paths) unless(path string, do func() error) (done bool, err error) {
 	return true, do()
 }
 
-// holding are the paths that one holds.
+// holding are the paths that a sink holds.
 type holding struct {
 	mu  sync.Mutex
 	all []func()

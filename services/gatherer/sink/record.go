@@ -16,17 +16,17 @@ import (
 //	0      offset (8), its CRC-32C (4)
 //	4096   the same
 //
-// They are written in turns, and the higher one counts: whatever a power cut leaves of the
-// one that is being written, the other is as it was. One of zeros was never written.
+// The two are written in turns, and the higher one counts: whatever a power cut leaves of the one that is being written, the
+// other is intact. A record of zeros was never written.
 //
-// It stays binary, for an earlier gatherer has to go on with it after a rollback. docs/gathering.md has what prints it.
+// It stays binary, since an earlier version has to go on with it after a rollback. docs/gathering.md has what prints it.
 const (
 	committedName = "committed"
 	slotSize      = 4096
 	recordSize    = 12
 )
 
-// readRecord returns what is committed, and which slot says so.
+// readRecord returns how much is committed, and which slot says so.
 func readRecord(file io.ReaderAt) (committed uint64, slot int, err error) {
 	torn := 0
 	for i := range 2 {

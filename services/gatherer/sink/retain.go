@@ -22,23 +22,22 @@ type Retention struct {
 	Bytes uint64        // of one client: the oldest goes first
 }
 
-// surelyCommitted is behind how many full segments a stream's are committed: more is never
-// asked for.
+// surelyCommitted is how many full segments may be behind the last one that is committed: more bytes are never asked for.
 const surelyCommitted = 5
 
-// kept is a file that can go.
+// kept is a file that may be removed.
 type kept struct {
 	path string
 	came time.Time
 	size uint64
 }
 
-// Retain removes from a client's directory what need not stay: whole files, and whole segments of
-// streams but the last ones, which the stream goes on behind. It returns how many files and bytes.
-// What cannot be looked at stays, and is not counted. There is no room in memory for all names of a client.
+// Retain removes from a client's directory what need not stay: whole files, and whole segments of streams except for the last ones,
+// at which the stream goes on. It returns how many files and bytes it removed. What it cannot look at stays, and does not count.
+// It never has all names of a client in memory: there may be too many.
 func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, err error) {
 	if r.Age == 0 && r.Bytes == 0 {
-		return 0, 0, nil // nothing goes: nobody need look
+		return 0, 0, nil // nothing ever has to go
 	}
 	var failed []error
 	remove := func(one kept) {
@@ -59,7 +58,7 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	})
 	if r.Bytes > 0 && sum > r.Bytes {
 		first := oldest{want: sum - r.Bytes}
-		_ = survey(dir, first.offer) // what is wrong is known by now
+		_ = survey(dir, first.offer) // the first look has said what is wrong
 		for _, one := range first.sorted() {
 			remove(one)
 		}
@@ -67,7 +66,7 @@ func (r Retention) Retain(dir string, now time.Time) (files int, bytes uint64, e
 	return files, bytes, errors.Join(append(failed, err)...)
 }
 
-// oldest are the oldest of many files, as many as have so many bytes together: a heap with the youngest at its top.
+// oldest collects the oldest of many files, just enough to free a number of bytes: a heap with the youngest on top.
 type oldest struct {
 	want, sum uint64
 	all       []kept
@@ -87,7 +86,7 @@ func (o *oldest) Pop() any {
 	return last
 }
 
-// offer takes a file, if it is older than others that would do.
+// offer takes a file if it is among the oldest so far.
 func (o *oldest) offer(one kept) {
 	heap.Push(o, one)
 	for o.sum += one.size; o.sum-o.all[0].size >= o.want; {
@@ -100,10 +99,10 @@ func (o *oldest) sorted() []kept {
 	return o.all
 }
 
-// errOther says that there is another file where one was looked at.
+// errOther says that another file has taken the place of one since that was looked at.
 var errOther = errors.New("another file has come to its place")
 
-// remove removes a file unless another has come to its place since it was looked at, or is about to.
+// remove removes a file unless another has taken its place since it was looked at, or is about to.
 func (k kept) remove() (removed bool, err error) {
 	removed, err = held.unless(k.path, func() error {
 		now, err := keptAt(k.path)
@@ -121,18 +120,18 @@ func (k kept) remove() (removed bool, err error) {
 	return removed && err == nil, err
 }
 
-// Sweep removes from a client's directory what was abandoned of uploads for so long.
+// Sweep removes from a client's directory the parts of uploads that were abandoned for so long.
 func Sweep(dir string, olderThan time.Duration) error {
 	return walk(dir, func(path string, entry fs.DirEntry) error {
 		if !entry.IsDir() || !object.IsPartial(entry.Name()) {
 			return nil
 		}
-		_, _ = object.Sweep(filepath.Dir(path), olderThan) // what is left is swept another time
+		_, _ = object.Sweep(filepath.Dir(path), olderThan) // the next sweep takes what is left
 		return filepath.SkipDir
 	})
 }
 
-// survey tells each file below a directory that can go.
+// survey calls each with every file below a directory that may be removed.
 func survey(dir string, each func(kept)) error {
 	return walk(dir, func(path string, entry fs.DirEntry) error {
 		switch {
@@ -155,10 +154,11 @@ func survey(dir string, each func(kept)) error {
 	})
 }
 
-// failuresMost is how much is told of what is wrong: there may be a directory of it.
+// failuresMost is how many failures are told: a whole directory may fail.
 const failuresMost = 10
 
-// walk tells all that is below a directory, but for what is gone meanwhile. What fails is passed over, with all that is in it, and told at the end.
+// walk visits all that is below a directory, except for what is gone meanwhile. What cannot be read is passed over, with all that is in it,
+// and told at the end.
 func walk(dir string, each func(path string, entry fs.DirEntry) error) error {
 	var failed []error
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -212,11 +212,11 @@ func surveyStream(dir string) (all []kept, err error) {
 			all = append(all, one)
 		}
 	}
-	// Bytes come in any order: full ones at the end may not be committed yet.
+	// Bytes come in any order: full segments at the end may not be committed yet.
 	return all[:max(0, len(all)-surelyCommitted)], nil
 }
 
-// keptAt tells when a file came by when it was last changed here: its time is its source's.
+// keptAt tells when a file came by its time of change on this machine: its modification time is its source's.
 func keptAt(path string) (kept, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -47,8 +47,8 @@ func wantThere(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Without a bound all stays. What came longer ago than it may stay goes; of a client that has too many bytes, as
-// much as is needed, the oldest first.
+// Without a bound everything stays. Whatever is too old is removed; of a client that has too many bytes, as much as has to be, the
+// oldest first.
 func TestRetention(t *testing.T) {
 	dir := memory(t)
 	for i := range 4 {
@@ -78,11 +78,11 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Of files that came in any order and have any sizes, the oldest go, and no more of them than is needed.
+// Of files that came in any order and have any size, the oldest are removed, and no more of them than has to be.
 func TestTheOldestGo(t *testing.T) {
 	const seed, files = 60, 40
 	dir, random := memory(t), rand.New(rand.NewPCG(seed, 3))
-	var sizes []int // of those that are there, the oldest first
+	var sizes []int // of the files that are there, the oldest first
 	for i := range files {
 		sizes = append(sizes, random.IntN(1000))
 		lay(t, dir, fmt.Sprintf("d%d/f%02d", random.IntN(5), i), sizes[i])
@@ -116,7 +116,7 @@ func sumOf(sizes []int) (sum int) {
 	return sum
 }
 
-// awaitTick waits until the file system's clock has ticked: what comes then is younger.
+// awaitTick waits until the file system's clock has ticked: what comes after that is younger.
 func awaitTick(t *testing.T, dir string) {
 	t.Helper()
 	clock := filepath.Join(dir, "clock")
@@ -131,8 +131,8 @@ func awaitTick(t *testing.T, dir string) {
 	must(t, os.Remove(clock))
 }
 
-// An upload that takes the place of what need not stay, between the look at that and its removal, stays: its client was told
-// that it is durable. What is gone by then is no error.
+// If an upload takes the place of a file after that was looked at and before it is removed, the upload stays: its client was told that
+// it is durable. If the file is gone by then, that is no error.
 func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 	dir, content := memory(t), random(8, 100)
 	at := filepath.Join(dir, "alice/f")
@@ -166,7 +166,7 @@ func TestRetentionLeavesWhatHasComeMeanwhile(t *testing.T) {
 // nobody is a user without privileges.
 const nobody = 65534
 
-// asNobody does something without the privilege to look into directories of all others.
+// asNobody does something without the privilege to look into everybody's directories.
 func asNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -179,8 +179,8 @@ func asNobody(t *testing.T, dir string, do func()) {
 	do()
 }
 
-// A directory that cannot be looked into keeps nothing else: what is beside it and behind it goes as it has to, and it is told. What was
-// abandoned goes, too.
+// A directory that cannot be looked into keeps nothing else from being removed, before or after it, nor what was abandoned. It is named
+// in the error.
 func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 	dir := memory(t)
 	asNobody(t, dir, func() {
@@ -206,7 +206,7 @@ func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 	wantThere(t, dir, "a/f")
 }
 
-// What is held is neither removed nor counted: what came since stays for it.
+// Held files are neither removed nor counted: no newer ones are removed for them.
 func TestRetentionLeavesWhatIsHeld(t *testing.T) {
 	dir := memory(t)
 	for i := range 4 {
@@ -221,7 +221,7 @@ func TestRetentionLeavesWhatIsHeld(t *testing.T) {
 	}
 }
 
-// What has come of an upload with which nobody goes on waits for a week.
+// The part of an upload that nobody goes on with stays for a week.
 func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 	dir := memory(t)
 	content := random(7, 5000)
@@ -252,8 +252,8 @@ func TestAbandonedUploadsGoWithTheirAge(t *testing.T) {
 	}
 }
 
-// Of a stream the full segments go but for the last five; the one that is written and what is committed stay, and
-// the stream goes on where it was.
+// Full segments of a stream are removed except for the last five. The segment that is being written and the record stay, and the stream
+// goes on where it was.
 func TestRetentionOfStreams(t *testing.T) {
 	sink.Segments(t, segment)
 	dir := memory(t)
@@ -277,7 +277,7 @@ func TestRetentionOfStreams(t *testing.T) {
 	must(t, again.Close())
 }
 
-// What has come of an upload that goes on is never removed for its age or its size.
+// The part of an upload that goes on is never removed for its age or its size.
 func TestRetentionLeavesWhatComes(t *testing.T) {
 	dir, content := memory(t), random(6, 5000)
 	to := open(t, dir, fileSpec("f", content))

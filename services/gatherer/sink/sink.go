@@ -1,6 +1,5 @@
-// Package sink is where the bytes of an upload go on the gatherer's disk: below a
-// directory of its client's, as a whole file that appears at once, or as the segments of
-// a stream. What is committed is on disk, and is never asked for again.
+// Package sink is where the bytes of an upload go on the gatherer's disk: below its client's directory, as a whole file that
+// appears in one step, or as the segments of a stream. What is committed is on disk, and is never asked for again.
 package sink
 
 import (
@@ -20,27 +19,27 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// Sink takes the bytes of one upload. They are written to where Place says in any order,
-// by many, and anybody may ask GoesOn; the other methods are called by one goroutine, but Commit by another beside Landed and Due.
+// Sink takes the bytes of one upload. Many goroutines may call Place and GoesOn, and write in any order. One goroutine calls the other
+// methods, except that another may be in Commit while it calls Landed and Due.
 type Sink interface {
-	// Offset is from where on bytes are wanted.
+	// Offset is where the bytes begin that are still wanted.
 	Offset() uint64
-	// GoesOn reports whether more can be added by who comes back: not to a stream, which is opened anew behind what is
-	// committed, nor to what was taken away meanwhile.
+	// GoesOn reports whether a client that comes back can go on with this sink. It cannot with a stream, which is opened anew behind what
+	// is committed, nor if the file was taken away meanwhile.
 	GoesOn() bool
 	// Place returns where the bytes from an offset on go, and how many fit there.
 	Place(offset uint64) (to link.Place, most int64, err error)
-	// Landed says that all before an offset was written.
+	// Landed takes note that all before an offset was written.
 	Landed(upTo uint64) error
 	// Due says when what has landed is to be committed; zero if nothing waits.
 	Due() time.Time
 	// Commit brings what has landed to the disk, and returns up to where all is there.
 	Commit() (committed uint64, err error)
-	// Finish compares what has come with what was sent, and makes it durable. It returns where
-	// it is. After object.ErrDamaged all of it is wanted again.
+	// Finish compares what has come with what was sent, makes it durable, and returns where it is. After object.ErrDamaged all of it
+	// has to be sent again.
 	Finish(length uint64, root object.Root) (path string, err error)
-	// Placed returns the files that have appeared and are whole, when Finish has been called: for each a command may be run. They are held
-	// until the sink is closed.
+	// Placed returns, after Finish, the files that have appeared whole, for each of which a command may be run. They are held until the
+	// sink is closed.
 	Placed() []Placed
 	// Close ends the sink, and keeps what has landed.
 	Close() error
@@ -58,12 +57,12 @@ type Spec struct {
 	// Path is below the client's directory, with slashes.
 	Path   string
 	Stream bool
-	// Bundle is set of a file that is many: each of them goes below the directory that Path is in.
+	// Bundle is whether the file is a bundle of many: each of them goes below the directory that Path is in.
 	Bundle bool
 	Info   object.Info // of a file; its name is the path's last element
 }
 
-// Open returns the sink of an upload below a directory. There is at most one of a path at once.
+// Open returns the sink of an upload below a directory. A path has at most one at a time.
 func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 	below, err := spec.below()
 	if err != nil {
@@ -85,7 +84,7 @@ func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 	return openStream(parent)
 }
 
-// makeBelow makes directories in each other.
+// makeBelow makes nested directories.
 func makeBelow(parent string, below []string) (string, error) {
 	for _, name := range below {
 		var err error
@@ -96,8 +95,8 @@ func makeBelow(parent string, below []string) (string, error) {
 	return parent, nil
 }
 
-// makeDirectory makes a directory that outlives a power cut, unless there is one. Of one that is there, who made it may have
-// been killed before that was so, or be about to make it so.
+// makeDirectory makes a directory that outlives a power cut, or sees to it that one that is there does: whoever made it may have
+// been killed before it did, or not be that far yet.
 func makeDirectory(parent, name string) (string, error) {
 	path := filepath.Join(parent, name)
 	err := os.Mkdir(path, 0o750)
@@ -114,10 +113,10 @@ func makeDirectory(parent, name string) (string, error) {
 	return path, nil
 }
 
-// lasting are the directories that are known to outlive a power cut: many files go into one, and a sync takes long.
+// lasting are directories that are known to outlive a power cut: many files may go into one, and a sync takes long.
 var lasting = directories{known: make(map[string]bool)}
 
-// mostLasting is how many are known at once.
+// mostLasting is how many are remembered.
 const mostLasting = 4096
 
 type directories struct {
@@ -135,7 +134,7 @@ func (d *directories) add(path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.known) >= mostLasting {
-		clear(d.known) // those in use are soon known again
+		clear(d.known) // those in use are soon back
 	}
 	d.known[path] = true
 }

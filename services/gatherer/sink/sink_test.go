@@ -131,8 +131,8 @@ func TestFileWithoutBytes(t *testing.T) {
 	}
 }
 
-// What has landed of a file is kept when its sink is closed, and is not wanted again. Of other
-// bytes than were sent, nothing appears, and all is wanted again.
+// What has landed of a file is kept when its sink is closed, and is not asked for again. If the bytes are not what was sent, nothing
+// appears, and all is asked for again.
 func TestFileGoesOnOrBeginsAnew(t *testing.T) {
 	dir, content := t.TempDir(), random(2, 300_000)
 	spec := fileSpec("it", content)
@@ -157,7 +157,7 @@ func TestFileGoesOnOrBeginsAnew(t *testing.T) {
 	must(t, to.Close())
 }
 
-// Only one has a path at once.
+// Only one sink has a path at a time.
 func TestOneSinkOfAPath(t *testing.T) {
 	dir := t.TempDir()
 	for _, spec := range []sink.Spec{streamSpec("s"), fileSpec("f", make([]byte, 10))} {
@@ -170,7 +170,7 @@ func TestOneSinkOfAPath(t *testing.T) {
 	}
 }
 
-// What goes below the path of a file is refused for its name, however far below: it is no failure of the disk.
+// An upload below the path of a file is refused for its name, however far below it is: that is no failure of the disk.
 func TestBelowAFile(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "alice"), 0o700))
@@ -185,8 +185,8 @@ func TestBelowAFile(t *testing.T) {
 	}
 }
 
-// A directory that could not be made durable, or whose maker was killed before, is made so by who comes next, before
-// anything goes below it. To sync a directory it has to be opened, and to make one not: without files to open, that fails alone.
+// A directory that could not be made durable, or whose maker was killed before that, is made durable by the next upload before anything
+// goes below it. Syncing a directory takes an open file, making one does not: where no file can be opened, only the sync fails.
 func TestDirectoryThatIsThereIsMadeDurable(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
@@ -203,8 +203,8 @@ func TestDirectoryThatIsThereIsMadeDurable(t *testing.T) {
 	must(t, open(t, dir, streamSpec("log")).Close())
 }
 
-// What is said to be there already outlives a power cut, with the directories that it is in, though whoever put it there has synced
-// nothing, as one that was killed.
+// A file that is said to be there already outlives a power cut, with the directories that it is in, even if whoever put it there has
+// synced nothing, as a process that was killed.
 func TestWhatIsThereIsMadeDurable(t *testing.T) {
 	disk, content := testdisk.New(t, "64M"), random(9, 300_000)
 	must(t, os.MkdirAll(filepath.Join(disk.Dir, "alice/a/b"), 0o700))

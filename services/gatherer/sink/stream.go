@@ -15,12 +15,11 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 )
 
-// segmentSize is how many bytes of a stream a file holds: the n-th has those from
-// n*segmentSize on, and their offset as its name. Tests make it smaller.
+// segmentSize is how many bytes of a stream a file holds: the n-th begins at n*segmentSize, and has that offset as its name. Tests
+// make it smaller.
 var segmentSize uint64 = 64 << 20
 
-// What has landed is committed when it is so much, or has waited so long: one sync for many
-// small writes.
+// What has landed is committed once it is so much, or has waited so long: many small writes share a sync.
 const (
 	commitBytes = 16 << 20
 	commitEvery = 200 * time.Millisecond
@@ -32,20 +31,20 @@ const (
 //	NAME.stream/00000000000067108864   the next
 //	NAME.stream/committed              up to where all is on disk: see record.go
 //
-// What is behind the committed offset is cut off when the stream is opened.
+// What lies beyond the committed offset is cut off when the stream is opened.
 type stream struct {
 	dir       string
-	lock      *os.File // of committed
-	slot      int      // of what is committed
+	lock      *os.File // on the file committed
+	slot      int      // that has the committed offset
 	hash      digest.Hash
 	opened    uint64 // all before it was there when it was opened
 	committed uint64
-	failed    error // of a commit: a second sync that succeeds says nothing of the first one's bytes
+	failed    error // of a commit: a later sync that succeeds says nothing about an earlier one's bytes
 
 	mu       sync.Mutex
 	landed   uint64
-	taken    uint64              // all before it is committed, or being so
-	due      time.Time           // when what has landed since is to be committed; zero without any
+	taken    uint64              // all before it is committed or being committed
+	due      time.Time           // when what has landed beyond that is to be committed; zero if nothing has
 	segments map[uint64]*os.File // those that are open, by number
 }
 
@@ -61,7 +60,7 @@ func openStream(dir string) (*stream, error) {
 	return s, nil
 }
 
-// recover finds out what is committed, and cuts off the rest.
+// recover finds out how much is committed, and cuts off the rest.
 func (s *stream) recover() (err error) {
 	if err := filelock.Take(s.lock); errors.Is(err, filelock.ErrHeld) {
 		return object.ErrBusy
@@ -78,9 +77,9 @@ func (s *stream) recover() (err error) {
 	return s.confirm()
 }
 
-// confirm has on disk what the record says that was read, before anybody is told of it. Who wrote it may have been killed before it
-// was there, or been told that the disk fails, which a second sync would not be told: it is written to the other slot, when all
-// else of the file is on disk.
+// confirm makes durable what the record says before anybody is told of it. The process that wrote the record may have been killed before
+// it was on disk, or have been told that the disk fails, which a second sync would not be. So all else is synced, and the record is
+// written again, to the other slot.
 func (s *stream) confirm() error {
 	if err := s.lock.Sync(); err != nil {
 		return err
@@ -92,14 +91,14 @@ func (s *stream) confirm() error {
 	return nil
 }
 
-// cut removes what is not committed. There may be gaps: bytes come in any order, and names
-// that were not synced may outlive a power cut or not.
+// cut removes what is not committed. There may be gaps in that: bytes come in any order, and a name that was not synced may or may not
+// outlive a power cut.
 func (s *stream) cut() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
 	}
-	last := s.committed%segmentSize == 0 // whether the one that is committed in part is there
+	last := s.committed%segmentSize == 0 // whether the segment that is committed in part is there
 	for _, entry := range entries {
 		offset, isSegment := offsetOf(entry.Name())
 		if !isSegment || offset+segmentSize <= s.committed {
@@ -117,7 +116,7 @@ func (s *stream) cut() error {
 	return nil
 }
 
-// shorten leaves of a segment what is committed.
+// shorten cuts a segment to what is committed.
 func (s *stream) shorten(offset uint64) error {
 	name := s.name(offset / segmentSize)
 	info, err := os.Lstat(name)
@@ -134,10 +133,10 @@ func (s *stream) shorten(offset uint64) error {
 	return os.Truncate(name, keep)
 }
 
-// nameDigits is how long the name of a segment is.
+// nameDigits is how many digits a segment's name has.
 const nameDigits = 20
 
-// offsetOf returns the offset of a segment by its name.
+// offsetOf returns a segment's offset, which its name tells.
 func offsetOf(name string) (offset uint64, isSegment bool) {
 	offset, err := strconv.ParseUint(name, 10, 64)
 	return offset, err == nil && len(name) == nameDigits && offset%segmentSize == 0
@@ -176,10 +175,10 @@ func (s *stream) Place(offset uint64) (link.Place, int64, error) {
 	return link.Place{File: segment, At: int64(at)}, int64(segmentSize - at), err
 }
 
-// buffers are what streams are read back through, for as long as that takes.
+// buffers are reused for reading streams back.
 var buffers = sync.Pool{New: func() any { return new([256 << 10]byte) }}
 
-// Landed hashes what has come, mostly out of memory.
+// Landed hashes what has come, which is mostly still in memory.
 func (s *stream) Landed(upTo uint64) error {
 	buffer := buffers.Get().(*[256 << 10]byte)
 	defer buffers.Put(buffer)
@@ -200,7 +199,7 @@ func (s *stream) Landed(upTo uint64) error {
 	return nil
 }
 
-// land notes what has been hashed, and when it is to be committed.
+// land notes how much has been hashed, and when it is to be committed.
 func (s *stream) land(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +218,7 @@ func (s *stream) Due() time.Time {
 	return s.due
 }
 
-// take returns up to where a commit is to go that begins.
+// take returns the offset up to which a new commit is to go.
 func (s *stream) take() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +231,7 @@ func (s *stream) Commit() (uint64, error) {
 	return s.committed, err
 }
 
-// commit commits, unless that went wrong before: then what is on disk is not known.
+// commit commits, unless a commit has failed before: what is on disk is not known then.
 func (s *stream) commit() error {
 	if upTo := s.take(); s.failed == nil && upTo > s.committed {
 		if err := s.sync(upTo); err != nil {
@@ -242,7 +241,7 @@ func (s *stream) commit() error {
 	return s.failed
 }
 
-// sync syncs the segments first and then what says that they are there.
+// sync syncs the segments first, and then the record that says that they are there.
 func (s *stream) sync(upTo uint64) error {
 	for number := s.committed / segmentSize; number*segmentSize < upTo; number++ {
 		segment, err := s.segment(number)
@@ -264,7 +263,7 @@ func (s *stream) sync(upTo uint64) error {
 	return nil
 }
 
-// syncNames makes names durable where a segment has begun since the last commit.
+// syncNames makes names durable if a segment was begun since the last commit.
 func (s *stream) syncNames(upTo uint64) error {
 	if s.committed > 0 && (s.committed-1)/segmentSize == (upTo-1)/segmentSize {
 		return nil
@@ -272,7 +271,7 @@ func (s *stream) syncNames(upTo uint64) error {
 	return object.SyncDirectory(s.dir)
 }
 
-// release closes segments that nobody writes to any more.
+// release closes segments that are complete.
 func (s *stream) release(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +283,7 @@ func (s *stream) release(upTo uint64) {
 	}
 }
 
-// Finish compares what has come since the stream was opened.
+// Finish compares what has come since the stream was opened with what was sent.
 func (s *stream) Finish(length uint64, root object.Root) (string, error) {
 	switch landed := s.Offset(); {
 	case length != landed:
@@ -295,7 +294,7 @@ func (s *stream) Finish(length uint64, root object.Root) (string, error) {
 	return s.dir, s.commit()
 }
 
-// Placed has none: more may come to a stream.
+// Placed returns none: a stream may go on.
 func (s *stream) Placed() []Placed { return nil }
 
 func (s *stream) Close() error {

@@ -80,7 +80,7 @@ func TestStreamIsItsSegments(t *testing.T) {
 	}
 }
 
-// What came and is not what was sent is told at the end.
+// If what came is not what was sent, that is told at the end.
 func TestStreamThatIsDamaged(t *testing.T) {
 	to := open(t, t.TempDir(), streamSpec("log"))
 	defer to.Close()
@@ -93,8 +93,8 @@ func TestStreamThatIsDamaged(t *testing.T) {
 	}
 }
 
-// Whatever a power cut leaves of the record that is being written, the stream goes on where one of
-// the two last commits left it, and what comes then is behind that.
+// Whatever a power cut leaves of the record that is being written, the stream goes on where one of the last two commits left it, and
+// what comes next goes behind that.
 func TestTornRecordCostsOneCommit(t *testing.T) {
 	sink.Segments(t, segment)
 	dir, content := memory(t), random(4, 3*segment)
@@ -131,7 +131,7 @@ func TestTornRecordCostsOneCommit(t *testing.T) {
 	}
 }
 
-// A first commit that was torn was none: nobody was told of it.
+// A first commit that was torn does not count: nobody was told of it.
 func TestTornFirstRecord(t *testing.T) {
 	dir := memory(t)
 	must(t, open(t, dir, streamSpec("log")).Close())
@@ -169,8 +169,8 @@ func TestCommittedIsReadAsDocumented(t *testing.T) {
 	}
 }
 
-// Both records damaged, or committed bytes gone, are no beginning: a stream would silently lose what
-// it said that it has.
+// A stream whose records are both damaged, or whose committed bytes are gone, is not begun anew: it would silently lose what it said
+// that it has.
 func TestLostCommitIsNoBeginning(t *testing.T) {
 	sink.Segments(t, segment)
 	dir := memory(t)
@@ -195,8 +195,8 @@ func TestLostCommitIsNoBeginning(t *testing.T) {
 	}
 }
 
-// Whatever comes in whatever order, however often the power is cut or the process is killed: what was
-// committed is there and is the first bytes of the stream, and behind it is nothing else.
+// Whatever comes, in any order, and however often the power is cut or the process is killed: what was committed is there, it is the
+// beginning of the stream, and nothing else comes after it.
 func TestStreamOutlivesCuts(t *testing.T) {
 	sink.Segments(t, segment)
 	content := random(5, 1<<16)
@@ -238,7 +238,7 @@ func TestStreamOutlivesCuts(t *testing.T) {
 	})
 }
 
-// Commits go on beside what lands: each is of what has landed by then, and all is there in the end.
+// Commits go on while more lands: each has what had landed by then, and all is there in the end.
 func TestCommitsBesideWhatLands(t *testing.T) {
 	sink.Segments(t, segment)
 	dir, content := memory(t), random(52, 40*segment)
@@ -270,8 +270,8 @@ func TestCommitsBesideWhatLands(t *testing.T) {
 	}
 }
 
-// The power is cut now and then: what a stream said that it has committed is on the disk, with the names of its
-// segments. Nothing else syncs that disk.
+// The power is cut now and then. What a stream said that it has committed is on the disk, with the names of its segments, though nothing
+// else syncs that disk.
 func TestStreamOutlivesPowerCuts(t *testing.T) {
 	const cuts, seed = 12, 50
 	disk := testdisk.New(t, "64M")
@@ -307,8 +307,8 @@ func TestStreamOutlivesPowerCuts(t *testing.T) {
 	t.Logf("%d bytes in %d cuts", landed, cuts)
 }
 
-// A record that was written and not synced, as by who was killed in between, counts for who opens the stream: it is on disk before
-// anybody is told of it.
+// A record that was written and not synced, as by a process that was killed in between, counts when the stream is opened again: it is
+// on disk before anybody is told of it.
 func TestRecordThatWasNotSyncedOutlivesPowerCuts(t *testing.T) {
 	disk, content := testdisk.New(t, "64M"), random(51, 3000)
 	to := open(t, disk.Dir, streamSpec("log"))

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/groupcast/groupcast/sdk"
+)
+
+// What managers refuse is told by the flag that the user gave, and not by the API's field, which the command's help does not have.
+func TestRefusedFieldsAreToldAsFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args      []string
+		says, err string
+	}{
+		{[]string{"push"}, "--rate: is 10: want 4096 at least", "spec.max_bytes_per_second: is 10: want 4096 at least"},
+		{[]string{"push"}, "--keep: is 48h0m0s: want less; --deadline: is no time", "spec.keep: is 48h0m0s: want less; spec.deadline: is no time"},
+		{[]string{"push"}, "--slow: evicts nobody without lag_bytes", "spec.slow_member: evicts nobody without lag_bytes"},
+		{[]string{"replicate"}, "--rate: is 10; --to: \"ds\" does not begin at the root", "spec.max_bytes_per_second: is 10; spec.target_path: \"ds\" does not begin at the root"},
+		{[]string{"replicate"}, "PATH: \"ds\" does not begin at the root", "spec.source_path: \"ds\" does not begin at the root"},
+		{[]string{"token", "create"}, "--group: name those that the member may join", "groups: name those that the member may join"},
+		{[]string{"group", "update"}, "--max-rate: is 10", "policy.limits.max_bytes_per_second: is 10"},
+		{[]string{"group", "create"}, "--slow: evicts nobody", "policy.slow_member: evicts nobody"},
+		{[]string{"group", "get"}, "spec.keep: is none of this command's", "spec.keep: is none of this command's"},
+	} {
+		command, _, err := new(app).root().Find(tt.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inFlags(command, &sdk.Error{Code: sdk.InvalidArgument, Message: tt.err}); got != tt.says {
+			t.Errorf("%v: %q, want %q", tt.args, got, tt.says)
+		}
+		if got := inFlags(command, &sdk.Error{Code: sdk.Conflict, Message: tt.err}); got != tt.err {
+			t.Errorf("%v: of another code %q", tt.args, got)
+		}
+	}
+}
+
+// A group in use is deleted with a flag, which the managers do not know.
+func TestGroupInUseSaysTheFlag(t *testing.T) {
+	if hint := new(app).hint(&sdk.Error{Code: sdk.Conflict, Reason: "GROUP_IN_USE"}); hint != " (--force)" {
+		t.Errorf("the hint is %q", hint)
+	}
+}
