@@ -67,7 +67,7 @@ func TestCallThatStandsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// However slow a disk is, it is waited for while it does anything.
+// However slow a disk is, it is waited for while it does anything. Its caller is held up all the same.
 func TestSlowDiskIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk(time.Minute)
@@ -75,6 +75,13 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 			for range 100 {
 				time.Sleep(55 * time.Second)
 				d.Beat()
+			}
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				d.Beat()
+			}
+			if !d.HoldsUp() {
+				t.Error("it is not told that it holds up its caller")
 			}
 			return nil
 		})
@@ -89,7 +96,7 @@ func TestBusyDiskIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, answer, done := newDisk(time.Minute), make(chan struct{}), uint64(0)
 		d.Activity = func() uint64 {
-			if d.Stands() {
+			if d.HoldsUp() {
 				done++
 			}
 			return done
@@ -97,7 +104,7 @@ func TestBusyDiskIsWaitedFor(t *testing.T) {
 		time.AfterFunc(time.Hour, func() { close(answer) })
 		err := d.call(t.Context(), func() error {
 			<-answer
-			if !d.Stands() {
+			if !d.HoldsUp() {
 				t.Error("it is not told that the disk stands")
 			}
 			return nil
@@ -155,7 +162,7 @@ func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 				}()
 				if patience != time.Second {
 					time.Sleep(40 * time.Minute)
-					if synctest.Wait(); len(ended) > 0 || !d.Stands() {
+					if synctest.Wait(); len(ended) > 0 || !d.HoldsUp() {
 						t.Error("it is not waited for")
 					}
 				}
@@ -174,7 +181,7 @@ func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 func TestCallReturns(t *testing.T) {
 	wrong := errors.New("wrong")
 	d := newDisk(time.Minute)
-	if err := errors.Join(d.call(t.Context(), func() error { return wrong })); !errors.Is(err, wrong) || d.Err() != nil || d.Stands() {
+	if err := errors.Join(d.call(t.Context(), func() error { return wrong })); !errors.Is(err, wrong) || d.Err() != nil || d.HoldsUp() {
 		t.Error(err)
 	}
 }

@@ -15,8 +15,8 @@ const (
 	warnAfter = 10 * time.Second
 	// leavePatience is how long a disk may not answer when nobody asks how it went any more: who stops a service waits for it.
 	leavePatience = 20 * time.Second
-	// standsAfter is after how long without a beat others are told that it is the disk which is waited for.
-	standsAfter = time.Second
+	// holdsUpAfter is how long a call takes that holds up its caller.
+	holdsUpAfter = time.Second
 )
 
 // Watch waits for calls of a disk, one at a time, for as long as it answers.
@@ -33,11 +33,11 @@ type Watch struct {
 	// after all. It may be nil.
 	Left func(what string, since time.Time) (answers func())
 
-	quiet atomic.Int64 // for how long nothing was heard of it
+	taken atomic.Int64 // how long the call that is under way has taken
 }
 
-// Stands reports whether the disk is waited for, and has done nothing for a while.
-func (w *Watch) Stands() bool { return time.Duration(w.quiet.Load()) >= standsAfter }
+// HoldsUp reports whether a call has taken so long that its caller has done nothing else for a while, be the disk slow or dead.
+func (w *Watch) HoldsUp() bool { return time.Duration(w.taken.Load()) >= holdsUpAfter }
 
 // Await makes a call, and returns when that has, or ErrStalled when the disk has been given up: then the call is left behind, and
 // after is called once it returns. Nothing that the call uses may be used again, and no other call is made.
@@ -58,7 +58,7 @@ func (w *Watch) Await(ctx context.Context, what string, call func() error, after
 		answers()
 	}()
 	waited, err := w.wait(ctx, what, returned)
-	w.quiet.Store(0)
+	w.taken.Store(0)
 	switch {
 	case waited == 0:
 		return err
@@ -78,7 +78,7 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	began, beats, isWarned := time.Now(), w.beats.Load(), false
-	var quiet, dead time.Duration // without a beat, and without anything that the disk has done
+	var taken, quiet, dead time.Duration // by the call; without a beat; without anything that the disk has done
 	var seen uint64
 	for last := began; ; {
 		select {
@@ -91,13 +91,13 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 		}
 		now := time.Now()
 		step := min(now.Sub(last), 2*every)
-		quiet, dead, last = quiet+step, dead+step, now
+		taken, quiet, dead, last = taken+step, quiet+step, dead+step, now
 		if heard := w.beats.Load(); heard != beats {
 			beats, quiet, dead, isWarned = heard, 0, 0, false
 		} else if done := w.activity(); done != seen {
 			seen, dead = done, 0
 		}
-		w.quiet.Store(int64(quiet))
+		w.taken.Store(int64(taken))
 		if quiet >= warnAfter && !isWarned {
 			isWarned = true
 			w.Log.Warn("a disk does not answer", "path", w.Path, "what", what, "waited_for", w.Patience)

@@ -141,26 +141,26 @@ func (u unlocked) Adopt(count uint64) error {
 	return u.Landing.Adopt(count)
 }
 
-// stands reports whether nothing is taken from the network, for the disk does not take what came. The caller has the lock.
-func (r *replica) stands() bool {
-	return r.watch.Stands() && r.rules != nil && r.rules.State() == wire.Receiving
+// isHeldUp reports whether nothing is taken from the network, for the disk has not taken yet what came. The caller has the lock.
+func (r *replica) isHeldUp() bool {
+	return r.watch.HoldsUp() && r.rules != nil && r.rules.State() == wire.Receiving
 }
 
-// silence is for how long nothing was heard of the sender. While the disk stands nobody listens. The caller has the lock.
+// silence is for how long nothing was heard of the sender. While the disk holds up the replica nobody listens. The caller has the lock.
 func (r *replica) silence(now time.Time) time.Duration {
-	if r.stands() {
+	if r.isHeldUp() {
 		r.pollHeard = now
 	}
 	return now.Sub(r.pollHeard)
 }
 
-// aliveEvery is how often who cannot listen, for its disk stands, says that it is there: it is given up after a minute otherwise. It
-// is waited for only for a moment each time.
+// aliveEvery is how often a replica that its disk holds up says that it is there: the sender would give it up after a minute. Each time
+// the sender waits for it only for a moment.
 const aliveEvery = 10 * time.Second
 
-// stay says now and then that this replica is there although its disk stands. The caller has the lock.
+// stay says now and then that this replica is there although its disk holds it up. The caller has the lock.
 func (r *replica) stay(now time.Time) {
-	if r.stands() && now.Sub(r.toldAlive) > aliveEvery {
+	if r.isHeldUp() && now.Sub(r.toldAlive) > aliveEvery {
 		r.toldAlive = now
 		r.rules.Enter(wire.Receiving, wire.NoReason, object.Root{}, now)
 	}
