@@ -99,9 +99,11 @@ func onGround(ctx context.Context, place multicast.Place, socket *udp.Socket) (c
 	}
 }
 
-// moved returns errMoved in place of an error, if that is why all ended, and nothing is in the way of going on.
+// moved returns errMoved in place of an error that says no more than that all has ended, if the ground has moved and nothing is in the way
+// of going on. What was found out before that, as that the disk is full, stays the reason.
 func moved(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); err != nil && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
+	isEnd := errors.Is(err, errMoved) || errors.Is(err, context.Canceled)
+	if why := context.Cause(ctx); isEnd && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
 		return why
 	}
 	return err

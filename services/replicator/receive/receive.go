@@ -213,6 +213,7 @@ type replica struct {
 	up     *wire.Box
 	down   *wire.Box
 	ring   *ring
+	life   context.Context // of whoever wants it, on this ground
 
 	mu         sync.Mutex
 	welcomed   bool
@@ -262,7 +263,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 
 // run joins and receives until it is over.
 func (r *replica) run(ctx context.Context) error {
-	interrupted := ctx.Done()
+	r.life = ctx
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	tasks, inner := errgroup.WithContext(ctx)
@@ -271,7 +272,7 @@ func (r *replica) run(ctx context.Context) error {
 	tasks.Go(func() error { return r.keepJoining(inner) })
 	tasks.Go(func() error {
 		select {
-		case <-interrupted:
+		case <-r.life.Done():
 			if !errors.Is(context.Cause(ctx), errMoved) {
 				r.leave()
 			}

@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -293,6 +294,8 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 		defer r.mu.Unlock()
 		r.isSettled = err == nil
 		switch {
+		case r.isInterrupted(err): // nothing is wrong with what is there
+			return
 		case errors.Is(err, object.ErrDamaged) && r.resumed > 0 && !r.isLast && r.ended == nil:
 			r.ended, r.isOver = errOther, true
 			r.stop()
@@ -305,6 +308,12 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 		r.rules.Enter(wire.Complete, wire.NoReason, root, time.Now())
 		_ = r.ear.Conn().SetReadDeadline(time.Now()) // to report it now
 	})
+}
+
+// isInterrupted reports whether an error says no more than that nobody wants the replica any more, on this ground or at all.
+func (r *replica) isInterrupted(err error) bool {
+	why := context.Cause(r.life)
+	return why != nil && errors.Is(err, why)
 }
 
 // bye ends the replica: the sender knows how it went, or goes, and says why if something is wrong.
