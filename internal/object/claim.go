@@ -48,5 +48,6 @@ func (l *Landing) claim() error {
 		return err
 	}
 	l.claimed = next
+	l.synced.Store(next.offset)
 	return nil
 }

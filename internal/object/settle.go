@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // syncers is how many files are synced at once: most file systems make one flush
@@ -97,30 +99,36 @@ func (l *Landing) unclaimed(e *entry) uint64 {
 	return max(l.claimed.offset, e.start) - e.start
 }
 
-// flush has what landed be written, file by file, so that whoever waits for the disk sees that it goes on.
-func (l *Landing) flush() error {
+// flush has what landed since the last claim be written, file by file, until the claim that is under way has ended: whoever waits for
+// the disk sees that it goes on. The sync of a small file beats often enough by itself.
+func (l *Landing) flush(ended <-chan struct{}) error {
 	if l.pulse == nil {
 		return nil
 	}
-	known := l.progress.now().layout
-	for i := range known.entries {
-		e := &known.entries[i]
-		if e.kind != File || e.end() <= l.resumed || e.start >= l.progress.now().landed {
+	now, claimed := l.progress.now(), l.synced.Load()
+	for i := range now.layout.entries {
+		e := &now.layout.entries[i]
+		if e.kind != File || e.size <= pulse.Piece || e.end() <= claimed || e.start >= now.landed {
 			continue
 		}
-		if err := l.flushFile(e); err != nil {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+		if err := l.flushFile(e, max(claimed, e.start)-e.start); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Landing) flushFile(e *entry) error {
+func (l *Landing) flushFile(e *entry, from uint64) error {
 	file, info, err := l.openEntry(e.path)
 	if err != nil {
 		return err
 	}
-	err = l.pulse.Flush(file, 0, uint64(info.Size()))
+	err = l.pulse.Flush(file, from, uint64(info.Size()))
 	l.pulse.Beat()
 	return errors.Join(err, file.Close())
 }

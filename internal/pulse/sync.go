@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// piece is of how many bytes it is waited that they are on disk until that counts as a beat: as many a disk writes in minutes
-	// that is hardly one. begun is how many are on their way to the disk meanwhile, which is not to stand still between two.
-	piece = 8 << 20
-	begun = 4 * piece
+	// Piece is how many bytes have to be on disk for a beat: even a disk that is hardly one writes as many in minutes. begun is how
+	// many are on their way to the disk meanwhile, which is not to stand still between two pieces.
+	Piece = 8 << 20
+	begun = 4 * Piece
 )
 
 // Sync has all of a file be on disk. Gigabytes may wait for that in memory, and a slow disk takes minutes for them, in which one call
@@ -29,18 +29,18 @@ func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 // Flush has the bytes of a file from an offset on, and before another, be written, so that a sync has little left. An error is as
 // that of a sync: the kernel tells each only once.
 func (p *Pulse) Flush(file *os.File, from, to uint64) error {
-	if p == nil || to <= from || to-from <= piece {
+	if p == nil || to <= from || to-from <= Piece {
 		return nil
 	}
 	descriptor := int(file.Fd())
 	begins := from
-	for at := from; at < to; at += piece {
-		for ; begins < min(to, at+begun); begins += piece {
-			if err := unix.SyncFileRange(descriptor, int64(begins), piece, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+	for at := from; at < to; at += Piece {
+		for ; begins < min(to, at+begun); begins += Piece {
+			if err := unix.SyncFileRange(descriptor, int64(begins), Piece, unix.SYNC_FILE_RANGE_WRITE); err != nil {
 				return unlessUnknown(file, err)
 			}
 		}
-		err := unix.SyncFileRange(descriptor, int64(at), piece, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		err := unix.SyncFileRange(descriptor, int64(at), Piece, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 		if err != nil {
 			return unlessUnknown(file, err)
 		}
