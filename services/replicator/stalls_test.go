@@ -61,6 +61,48 @@ func TestSluggishSourceIsWaitedFor(t *testing.T) {
 	}
 }
 
+// paused is a source that stands for a while where half of it has been read.
+type paused struct {
+	*send.Object
+	pause func()
+}
+
+func (p *paused) ReadAt(b []byte, offset uint64) error {
+	if offset > p.Info().Length/2 {
+		p.pause()
+	}
+	return p.Object.ReadAt(b, offset)
+}
+
+// While a source stands, as a disk that spins up, members are asked, late ones taken in, and nobody takes another for lost: neither in
+// the middle of what is sent, nor of what is hashed first.
+func TestSourceThatStandsIsWaitedFor(t *testing.T) {
+	for name, isThere := range map[string]bool{"sent": false, "there already": true} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 2, link.Shape{})
+			b.file(20_000_000)
+			if isThere {
+				first := b.receive(t.Context(), 0)
+				result, err := b.send(t.Context(), func(c *send.Config) { c.Receivers = 1 })
+				b.wantComplete(result, err, first)
+			}
+			source, err := send.OpenObject(t.Context(), b.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			receipts := []<-chan received{b.receive(t.Context(), 0, func(c *receive.Config) { c.Patience = time.Second })}
+			stands := &paused{source, sync.OnceFunc(func() {
+				receipts = append(receipts, b.receive(t.Context(), 1, func(c *receive.Config) { c.Patience = time.Second }))
+				time.Sleep(3 * time.Second)
+			})}
+			result, err := b.sendFrom(t.Context(), stands, func(c *send.Config) { c.Receivers, c.Patience = 1, time.Second })
+			b.wantComplete(result, err, receipts...)
+			b.wantCopies(0, 1)
+		})
+	}
+}
+
 // A sender that stood still before it began, for longer than receivers listen to it, is heard again when it goes on.
 func TestSenderThatStoodStillIsHeardAgain(t *testing.T) {
 	b := onLAN(t, 2, lanShape)

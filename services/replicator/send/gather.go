@@ -168,7 +168,7 @@ func (s *session) begin() error {
 	if have == length {
 		first = s.shape.Blocks()
 	}
-	s.source = newReader(s.config.Source, s.shape, s.holes)
+	s.source = newReader(s.config.Source, s.shape, s.holes, s.awake)
 	s.began = time.Now()
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),

@@ -44,6 +44,7 @@ func (s *session) send(ctx context.Context) error {
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
 	defer func() {
 		s.took = time.Since(s.began)
+		s.source.close()
 		if l.checked != nil {
 			for range l.checked { // until the source is used no more
 			}
@@ -53,13 +54,10 @@ func (s *session) send(ctx context.Context) error {
 		if err := l.keepUp(time.Now()); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		d := s.rules.Next(time.Now(), most-len(l.run.Bytes)/s.datagram)
-		if d.Do == algo.End && l.isExpecting() {
-			now := time.Now()
-			d = s.rules.Linger(now, now.Add(progressEvery))
+		d, err := l.next(most - len(l.run.Bytes)/s.datagram)
+		if err != nil {
+			return err
 		}
-		s.mu.Unlock()
 		if d.Do == algo.End {
 			return l.end()
 		}
@@ -68,6 +66,32 @@ func (s *session) send(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// next decides what is done next. While the source stands, that is anything but sending of it.
+func (l *loop) next(most int) (algo.Decision, error) {
+	if block, is := l.upcoming(); is {
+		if err := l.source.fetch(block); err != nil {
+			return algo.Decision{}, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if block, is := l.rules.Upcoming(); is && !l.source.has(block) {
+		most = 0
+	}
+	now := time.Now()
+	d := l.rules.Next(now, most)
+	if d.Do == algo.End && l.isExpecting() {
+		d = l.rules.Linger(now, now.Add(progressEvery))
+	}
+	return d, nil
+}
+
+func (l *loop) upcoming() (block uint32, is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rules.Upcoming()
 }
 
 // keepUp does what is due now and then, also where the source is slower than the network and nothing is ever waited for.
@@ -211,7 +235,7 @@ func (l *loop) wait(ctx context.Context, until time.Time) error {
 		return err
 	}
 	l.show(now)
-	if l.hashesFirst && l.checked == nil {
+	if l.hashesFirst && l.checked == nil && !l.source.stands() {
 		return nil // all wait for it
 	}
 	return l.sleep(ctx, until)
@@ -240,7 +264,7 @@ func (l *loop) hash(now time.Time) error {
 		if done {
 			break
 		}
-		if time.Since(now) > hashSpan {
+		if l.source.stands() || time.Since(now) > hashSpan {
 			return nil
 		}
 	}

@@ -39,7 +39,7 @@ func TestBlockBehindZerosDoesNotWaitForTheirHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReader(source, shape, holes)
+	r := newReader(source, shape, holes, func() {})
 	last := shape.Blocks() - 1
 	data, err := r.block(last)
 	if err != nil || data[shape.Size(last)-1] != 1 {

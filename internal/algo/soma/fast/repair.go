@@ -94,6 +94,15 @@ func (r *repairs) next(poll uint32, room int) (d Decision, ok bool) {
 	return Decision{}, false
 }
 
+// upcoming returns the block that waits first.
+func (r *repairs) upcoming() (block uint32, is bool) {
+	at := slices.IndexFunc(r.queue, func(block uint32) bool { return !r.blocks[block].isOver() })
+	if at < 0 {
+		return 0, false
+	}
+	return r.queue[at], true
+}
+
 func (k *repair) parity(block uint32, count int) Decision {
 	count = min(count, parities-k.cursor)
 	d := Decision{Do: SendParity, Block: block, First: k.cursor, Count: count, Repair: true}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -212,9 +213,12 @@ func (s *Sender) Counts() Counts { return s.counts }
 // Window returns how many packets may be on their way.
 func (s *Sender) Window() int { return s.window.Packets() }
 
-// Next decides what is done next: at most so many packets.
+// Next decides what is done next: at most so many packets; none while what is upcoming cannot be read.
 func (s *Sender) Next(now time.Time, most int) Decision {
 	s.watch(now)
+	if most == 0 {
+		s.polls.isIdle = true
+	}
 	if len(s.mail) > 0 {
 		d := s.mail[0]
 		s.mail = s.mail[1:]
@@ -235,7 +239,26 @@ func (s *Sender) Next(now time.Time, most int) Decision {
 	if s.polls.since > 0 && (room > 0 || s.isClosed() && !s.isAsked()) {
 		return s.poll(now) // nothing more can be sent before somebody answers
 	}
+	if most == 0 {
+		return Decision{Do: Wait, Until: moment.Latest(now, s.polls.next())}
+	}
 	return Decision{Do: Wait, Until: s.until(now, room)}
+}
+
+// Upcoming returns the block of which packets or parity are sent next, if any are.
+func (s *Sender) Upcoming() (block uint32, is bool) {
+	if s.hold.isOn {
+		return 0, false
+	}
+	block, is = s.repair.upcoming()
+	switch {
+	case is:
+	case s.passed < s.set.Blocks():
+		block, is = s.passed, true
+	default:
+		block, is = s.repair.refill.first()
+	}
+	return block, is && s.zeros(block) == 0
 }
 
 // sends gives a decision its numbers.
