@@ -16,6 +16,14 @@ var ErrStalled = errors.New("the disk does not answer")
 type Pulse struct {
 	beats   atomic.Uint64
 	stalled atomic.Pointer[error] // why it is given up
+	disk    atomic.Pointer[Disk]
+}
+
+// On notes which disk is asked from now on.
+func (p *Pulse) On(disk Disk) {
+	if p != nil {
+		p.disk.Store(&disk)
+	}
 }
 
 // Beat says that the disk has done something, however little.

@@ -1,6 +1,7 @@
 package pulse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,17 +24,17 @@ const (
 type Watch struct {
 	Pulse
 	Log *slog.Logger
-	// Path is what the disk is known by.
+	// Path is what users call that which is on the disk. Which disk that is, the call notes by On: until then, what a disk does for others
+	// does not count.
 	Path string
 	// Patience is how long it may not answer; zero is for ever.
 	Patience time.Duration
-	// Activity counts what the disk does for whomever, as Activity of its path: as long as that grows a call is waited for. It may be nil.
-	Activity func() uint64
-	// Left is told what stands when it is given up, and since when, and the function that it returns that the call has returned
-	// after all. It may be nil.
-	Left func(what string, since time.Time) (answers func())
+	// Left is told which call stands when its disk is given up, and since when. The function that it returns is called if the call returns
+	// after all. Left may be nil.
+	Left func(disk Disk, what string, since time.Time) (answers func())
 
-	taken atomic.Int64 // how long the call that is under way has taken
+	activityOf func(Disk) uint64 // nil is Disk.Activity
+	taken      atomic.Int64      // how long the call that is under way has taken
 }
 
 // HoldsUp reports whether a call has taken so long that its caller has done nothing else for a while, be the disk slow or dead.
@@ -108,11 +109,16 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 	}
 }
 
+// activity counts what the disk does for whomever: as long as that grows a call is waited for.
 func (w *Watch) activity() uint64 {
-	if w.Activity == nil {
+	disk := w.disk.Load()
+	switch {
+	case disk == nil:
 		return 0
+	case w.activityOf != nil:
+		return w.activityOf(*disk)
 	}
-	return w.Activity()
+	return disk.Activity()
 }
 
 // limit is how long the disk may not answer now.
@@ -129,7 +135,7 @@ func (w *Watch) giveUp(what string, waited time.Duration, left chan<- func()) er
 	w.stalled.Store(&err)
 	answers := func() {}
 	if w.Left != nil {
-		answers = w.Left(what, time.Now().Add(-waited))
+		answers = w.Left(*cmp.Or(w.disk.Load(), &Disk{At: w.Path}), what, time.Now().Add(-waited))
 	}
 	left <- answers
 	return err

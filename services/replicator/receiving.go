@@ -14,6 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
@@ -106,7 +107,7 @@ func (w *worker) came(j *job, stats receive.Stats) {
 }
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
-	if err := w.disks.check(task.GetPath()); err != nil {
+	if err := w.places.disks.check(pulse.DiskOf(task.GetPath())); err != nil {
 		return receive.Receipt{}, err
 	}
 	place, err := w.place(w.config.way, task.GetLan(), task.GetGroup())
@@ -128,22 +129,16 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 		},
 	}, receive.Config{
 		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
-		Path: task.GetPath(), DiskPatience: w.disks.patience,
-		Left: func(what string, since time.Time) func() {
-			return w.leftBehind(task.GetPath(), said.GetReplication(), what, since)
+		Path: task.GetPath(), DiskPatience: w.places.disks.patience,
+		Left: func(disk pulse.Disk, what string, since time.Time) func() {
+			return w.leftBehind(disk, task.GetPath(), said.GetReplication(), what, since)
 		},
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
-			if err := w.disks.check(task.GetPath()); err != nil { // another has given it up meanwhile
-				return nil, err
-			}
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
-			if err := w.disks.check(task.GetPath()); err != nil {
-				return nil, err
-			}
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})

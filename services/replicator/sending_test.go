@@ -31,7 +31,7 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 		"refused": func(l *leg) { l.refused = true },
 		"failed":  func(l *leg) { l.failed = errors.New("network is unreachable") },
 	} {
-		w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+		w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 		j := &job{sending: new(replicav1.SendReport)}
 		legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
 		w.sent(j, legs, 1, send.Progress{Sent: 100, Length: 100, Root: object.Root{1}})
@@ -51,7 +51,7 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 
 // Two LANs that were not sent the same are no replication: the source changed meanwhile.
 func TestLANsAreSentTheSame(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{sending: new(replicav1.SendReport)}
 	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
 	w.sent(j, legs, 0, send.Progress{Root: object.Root{1}})
@@ -92,7 +92,7 @@ func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+				w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 				ctx, cancel := context.WithCancel(t.Context())
 				old := &job{ctx: ctx, cancel: cancel, done: make(chan struct{}), receiving: new(replicav1.ReceiveReport)}
 				w.jobs["old"] = old
@@ -152,7 +152,7 @@ func TestHowLongAReplicaNeeds(t *testing.T) {
 // A sender asks every replica for a proof of its name but those of an earlier version, while they are that; where the managers are,
 // it asks nobody.
 func TestWhoHasToProveItsName(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "s")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "s")
 	j := &job{sending: new(replicav1.SendReport), replicas: make(map[string]uint32)}
 	task := &replicav1.SendTask{NameSecret: make([]byte, 32), Unproven: []string{"r2"}}
 	j.expect(task)
@@ -229,7 +229,7 @@ func TestLANsWithoutANetworkAreNoFailedSource(t *testing.T) {
 
 // A LAN in which all is done, or nobody has come, is sent to as long as others are: who is away there may come back.
 func TestLANIsSentToWhileOthersAre(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{sending: new(replicav1.SendReport), stay: make(map[string]time.Time)}
 	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
 	serves := func(outcome algo.Outcome) send.Progress {

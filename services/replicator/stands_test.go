@@ -105,7 +105,7 @@ func TestFrozenDiskFailsAlone(t *testing.T) {
 					return
 				}
 				c.Path, c.DiskPatience = b.dirs[0], time.Second
-				c.Left = func(string, time.Time) func() { return func() { close(answers) } }
+				c.Left = func(pulse.Disk, string, time.Time) func() { return func() { close(answers) } }
 				land := c.Open
 				c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
 					landing, err := land(ctx, info)
@@ -148,7 +148,7 @@ func standsAt(b *bench, at string, patience time.Duration) (disk *standing, told
 			return
 		}
 		c.Path, c.DiskPatience = noDisk, patience
-		c.Left = func(what string, _ time.Time) func() {
+		c.Left = func(_ pulse.Disk, what string, _ time.Time) func() {
 			told <- what
 			return func() { told <- "answers" }
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/pulse"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -188,8 +189,17 @@ func (r *receiving) path() string {
 	return r.into
 }
 
+// enter has ctx's pulse know on which disk it lands, wherever links lead: at each step, for a disk on the way may not answer.
+func (r *receiving) enter(ctx context.Context) {
+	_, _ = pulse.Resolve(r.path(), func(disk pulse.Disk) error { // who opens it says what is wrong
+		pulse.Of(ctx).On(disk)
+		return nil
+	})
+}
+
 // find finds what may be there already.
 func (r *receiving) find(ctx context.Context, info object.Info) (receive.Landing, error) {
+	r.enter(ctx)
 	if device.IsDevice(r.into) {
 		return receive.InspectDevice(ctx, r.device(), info)
 	}
@@ -226,6 +236,7 @@ func (r *receiving) makeDirectory() error {
 
 // open opens where it lands.
 func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
+	r.enter(ctx)
 	if device.IsDevice(r.into) {
 		return device.Land(ctx, r.device(), info)
 	}

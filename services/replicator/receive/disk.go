@@ -24,7 +24,7 @@ type watched struct {
 // watch has what lands in the end be waited for as long as its disk answers.
 func (c Config) watch(env Env) Config {
 	ctx := c.life
-	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left, Activity: func() uint64 { return pulse.Activity(c.Path) }}
+	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left}
 	find, open := c.Find, c.Open
 	if find != nil {
 		c.Find = func(inner context.Context, info object.Info) (Landing, error) {

@@ -58,11 +58,12 @@ type Config struct {
 	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
-	// Path is what the disk is known by that it lands on. DiskPatience is how long that may not answer; zero is for ever. Left is told
-	// what call of it is left behind then, and since when it stands, and what it returns that the call has returned; it may be nil.
+	// Path names what the replica lands on. DiskPatience is how long the disk of that may not answer; zero is for ever. After that the call
+	// that stands is left behind: Left is told which one, of which disk, and since when it has stood. The function that Left returns is
+	// called if the call returns after all. Left may be nil.
 	Path         string
 	DiskPatience time.Duration
-	Left         func(what string, since time.Time) (answers func())
+	Left         func(disk pulse.Disk, what string, since time.Time) (answers func())
 	life         context.Context // of who wants the replica, on whatever ground
 	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
