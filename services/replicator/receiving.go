@@ -31,18 +31,7 @@ const (
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
-	receipt, err := w.receiveFrom(ctx, j, key, task)
-	for since := time.Now(); errors.Is(err, receive.ErrNoNetwork); {
-		w.cannotHear(j, task.GetLan(), err)
-		if time.Since(since) >= unheardAfter {
-			w.hears(j.receiving, false)
-		}
-		if !pause.For(ctx, networkEvery) {
-			break
-		}
-		w.note(false, func() { j.receiving.Detail = "" })
-		receipt, err = w.receiveFrom(ctx, j, key, task)
-	}
+	receipt, err := w.hearing(ctx, j, task.GetLan(), func() (receive.Receipt, error) { return w.receiveFrom(ctx, j, key, task) })
 	if err != nil {
 		w.failed(ctx, j, reasonOf(err), err, receipt.Stats)
 		return
@@ -51,6 +40,28 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		j.receiving.ResumedBytes = receipt.Resumed
 		w.complete(j, receipt.Info, receipt.Root[:], receipt.Done, receipt.Stats)
 	})
+}
+
+// hearing tries to receive again for as long as the LAN cannot be heard, and has the managers told when that takes long.
+func (w *worker) hearing(ctx context.Context, j *job, lan string, try func() (receive.Receipt, error)) (receipt receive.Receipt, err error) {
+	for deafSince := time.Now(); ; {
+		began := time.Now()
+		receipt, err = try()
+		if !errors.Is(err, receive.ErrNoNetwork) {
+			return receipt, err
+		}
+		if time.Since(began) > networkEvery { // the LAN was heard meanwhile
+			deafSince = time.Now()
+		}
+		w.cannotHear(j, lan, err)
+		if time.Since(deafSince) >= unheardAfter {
+			w.hears(j.receiving, false)
+		}
+		if !pause.For(ctx, networkEvery) {
+			return receipt, err
+		}
+		w.note(false, func() { j.receiving.Detail = "" })
+	}
 }
 
 // cannotHear reports why a LAN cannot be heard for now, and logs it when that is new.
