@@ -154,9 +154,9 @@ func (r *replica) silence(now time.Time) time.Duration {
 	return now.Sub(r.pollHeard)
 }
 
-// aliveEvery is how often a replica that its disk holds up says that it is there: the sender would give it up after a minute. Each time
-// the sender waits for it only for a moment.
-const aliveEvery = 10 * time.Second
+// aliveEvery is how often a replica that its disk holds up says that it is there: the sender would give it up after a minute for its
+// silence, or after 10 s for nothing getting to it. Each time the sender waits for it only for a moment.
+const aliveEvery = 5 * time.Second
 
 // stay says now and then that this replica is there although its disk holds it up. The caller has the lock.
 func (r *replica) stay(now time.Time) {

@@ -28,7 +28,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 		m.vain = vain{}
 	}
 	s.polls.unheard = 0
-	if s.gains(m, r) {
+	if s.gains(m, r) || !s.listens(r, now) {
 		m.vain = vain{}
 	}
 	m.taken = r.Taken
@@ -48,6 +48,13 @@ func (s *Sender) gains(m *member, r wire.Reported) bool {
 		return true
 	}
 	return r.Frontier > m.frontier || r.Frontier >= s.passed || r.State != m.state || r.Taken != m.taken
+}
+
+// listens reports whether a member has heard a poll of late. One that has not, and reports, has a disk that holds it up, and takes
+// nothing from the network meanwhile: nobody knows whether anything gets to it.
+func (s *Sender) listens(r wire.Reported, now time.Time) bool {
+	at, _, known := s.polls.of(r.Poll)
+	return known && now.Sub(at) <= 2*(max(maxPollGap, s.polls.least)+s.polls.roundTrip)
 }
 
 // claimsTooMuch reports whether somebody has landed what was not sent.

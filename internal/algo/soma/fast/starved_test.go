@@ -45,6 +45,29 @@ func TestWhoIsBackIsNotStarved(t *testing.T) {
 	}
 }
 
+// A member that hears nothing for minutes, for its disk holds it up, and says so every few seconds is not taken for a starved one, also
+// among so many that none counts as silent for a while: others are sent much meanwhile.
+func TestWhoDoesNotListenIsNotStarved(t *testing.T) {
+	far := func(int) cable { return cable{rate: mbit10, queue: 200, delay: 50 * time.Millisecond} }
+	n := begin(t, setting{length: 200e6, members: 14, uplink: cable{rate: mbit10, queue: 200}, cable: far, seed: 8, change: patient})
+	var said wire.Reported
+	n.tamper = func(r *wire.Reported) { said = *r }
+	n.run(5 * time.Second)
+	n.members[0].isDead = true
+	said.Wants = nil
+	for pause := 1500 * time.Millisecond; n.now.Sub(n.begun) < 2*time.Minute; pause = 5 * time.Second {
+		for end := n.now.Add(pause); n.now.Before(end); {
+			n.run(100 * time.Millisecond)
+			if got := n.sender.Member(0); got.Outcome != fast.Running {
+				t.Fatalf("after %v it counts as %+v", n.now.Sub(n.begun), got)
+			}
+		}
+		if err := n.sender.Report(0, said, n.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Who was given up for its silence is asked on while the sender stays for others, a few times a second, and served once it is back: also
 // where all others have all. Who answers, and gets nothing, is not.
 func TestWhoIsBackAtTheEndIsServed(t *testing.T) {
