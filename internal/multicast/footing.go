@@ -1,6 +1,7 @@
 package multicast
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -58,4 +59,13 @@ func footing(descriptor int, device string) (f Footing, err error) {
 // Carry has what a socket sends to its group go over the interface as it is now.
 func (f Footing) Carry(s *udp.Socket) error {
 	return ipv4.NewPacketConn(s.Conn()).SetMulticastInterface(&net.Interface{Index: int(f.index)})
+}
+
+// Hear has a socket that has joined a group hear it by the interface as it is now.
+func (f Footing) Hear(s *udp.Socket, group netip.AddrPort) error {
+	err := ipv4.NewPacketConn(s.Conn()).JoinGroup(&net.Interface{Index: int(f.index)}, &net.UDPAddr{IP: group.Addr().AsSlice()})
+	if errors.Is(err, unix.EADDRINUSE) { // it has another address, and is the same
+		return nil
+	}
+	return err
 }

@@ -120,6 +120,41 @@ func TestInterfaceIsMadeAnew(t *testing.T) {
 	}
 }
 
+// A sender whose interface was made anew hears others with its key as before: who starts later ends.
+func TestInterfaceIsMadeAnewOfTwoSenders(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	other := b.beside(1_500_000)
+	b.makeAnew(b.sender, first)
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	taken := &failing{Object: source, after: 1_000_000, then: sync.OnceFunc(func() {
+		b.takeAnew(b.sender)
+		b.makeAnew(b.sender, first)
+	})}
+	goesOn := make(chan struct{})
+	goOn := closing(goesOn)
+	b.told = func(p send.Progress) {
+		if p.Sent > 3_000_000 {
+			goOn()
+		}
+	}
+	ctx := limited(t)
+	done := b.sendAside(ctx, func(c *send.Config) { c.Ceiling, c.Place.Interface, c.Source = 1_000_000, anew, taken })
+	receipts := b.receiveAll(ctx)
+	<-goesOn
+	later := <-other.sendAside(ctx, func(c *send.Config) { c.Receivers, c.Wait = 0, 0 })
+	if rival := new(send.RivalError); !errors.As(later.err, &rival) || rival.Length != 6_000_000 || later.took > soon {
+		t.Errorf("who starts later ends after %v with %v", later.took, later.err)
+	}
+	result := <-done
+	b.wantComplete(result.Result, result.err, receipts...)
+	b.wantCopies(0)
+}
+
 // fullThen is a disk that has no room, which is said once something else has happened.
 type fullThen struct {
 	receive.Landing
