@@ -21,9 +21,9 @@ type watched struct {
 	watch *pulse.Watch
 }
 
-// watch has what lands in the end be waited for as long as its disk answers.
-func (c Config) watch(env Env) Config {
-	ctx := c.life
+// watch has what lands in the end be waited for as long as its disk answers, also when the ground has moved meanwhile; not for much longer
+// once ctx has ended.
+func (c Config) watch(ctx context.Context, env Env) Config {
 	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left}
 	find, open := c.Find, c.Open
 	if find != nil {

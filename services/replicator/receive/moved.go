@@ -22,7 +22,7 @@ var errMoved = errors.New("the network interface was made anew, or has another a
 // address, it goes on there from what it has.
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	var before Stats
-	config.life = ctx
+	config = config.watch(ctx, env)
 	for {
 		receipt, err := hear(ctx, env, config)
 		receipt.Stats = receipt.Stats.after(before)

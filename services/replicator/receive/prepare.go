@@ -33,7 +33,6 @@ func prepare(ctx context.Context, env Env, config Config, mouth *udp.Socket, hea
 	}
 	h := &herald{config: config, mouth: mouth, heard: heard, public: private.PublicKey().Bytes()}
 	done := h.comes(ctx)
-	config = config.watch(env)
 	landing, err := land(ctx, config, heard.info(), again)
 	done()
 	if err != nil {

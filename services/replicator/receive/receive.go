@@ -64,7 +64,6 @@ type Config struct {
 	Path         string
 	DiskPatience time.Duration
 	Left         func(disk pulse.Disk, what string, since time.Time) (answers func())
-	life         context.Context // of who wants the replica, on whatever ground
 	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
 	Patience time.Duration
 }

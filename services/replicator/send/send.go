@@ -62,7 +62,7 @@ type Config struct {
 	// Exclusive has only one go on of several senders that have the key. It is for a key that people hand on: managers make
 	// one for each replication.
 	Exclusive bool
-	// Stay tells until when somebody may come, each time when it would end: it does not before that. It may be nil.
+	// Stay is asked when the sender would end, and returns until when it has to wait for receivers that may still come. It may be nil.
 	Stay func() time.Time
 }
 
