@@ -41,7 +41,7 @@ func (l *Landing) claim() error {
 	if next.offset == l.claimed.offset || err != nil {
 		return err
 	}
-	if err := l.settle(known, next.offset); err != nil {
+	if err := l.makeDurable(known, next.offset); err != nil {
 		return err
 	}
 	if err := l.partial.journal.claim(next); err != nil {

@@ -73,11 +73,11 @@ func (l *Landing) damaged(reason error) error {
 
 // appear gives a whole object its modes and its name.
 func (l *Landing) appear(known *layout, durable bool) error {
-	if err := l.settleFiles(known.entries[l.settled:], l.info.Length, durable); err != nil {
+	if err := l.finishFiles(known.entries[l.durable:], l.info.Length, durable); err != nil {
 		return err
 	}
 	if l.info.Kind == Directory {
-		if err := l.settleDirectories(known.entries, durable); err != nil {
+		if err := l.finishDirectories(known.entries, durable); err != nil {
 			return err
 		}
 		return l.appearDirectory(durable)

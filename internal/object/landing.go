@@ -45,7 +45,7 @@ type Landing struct {
 	ahead   map[int]bool // entries that were made for those, and that the writer has not come to
 	resumed uint64       // all before it was claimed by an earlier landing
 	made    int          // entries that are there, but for bytes
-	settled int          // entries that are whole and on disk
+	durable int          // entries that are whole and on disk
 
 	progress progress
 	claimed  claim

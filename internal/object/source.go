@@ -128,11 +128,11 @@ func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, i
 	if s.top != survey.top {
 		return fmt.Errorf("%w: another directory took its place", ErrChanged)
 	}
-	return s.has(survey, name, info.Mode().Perm())
+	return s.adopt(survey, name, info.Mode().Perm())
 }
 
-// has makes the source that of what a survey has found.
-func (s *Source) has(survey *survey, name string, mode fs.FileMode) error {
+// adopt makes the source what a survey has found.
+func (s *Source) adopt(survey *survey, name string, mode fs.FileMode) error {
 	head, entries, err := survey.table()
 	if err != nil {
 		return err

@@ -238,7 +238,7 @@ type replica struct {
 	done          time.Time // when it was settled
 	isLast        bool      // what was there before is not tried again
 	isOver        bool
-	settling      sync.WaitGroup
+	completing    sync.WaitGroup
 	stats         Stats
 	stop          context.CancelFunc
 	shown         time.Time
@@ -286,7 +286,7 @@ func (r *replica) run(ctx context.Context) error {
 		return errors.Join(r.mouth.Conn().SetReadDeadline(now), r.ear.Conn().SetReadDeadline(now))
 	})
 	err := tasks.Wait()
-	r.settling.Wait()
+	r.completing.Wait()
 	if ctx.Err() != nil && !r.isSettled && err == nil && r.ended == nil {
 		err = context.Cause(ctx)
 	}

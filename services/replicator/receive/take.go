@@ -256,7 +256,7 @@ func (r *replica) opened(head wire.Head, payload []byte) error {
 	case wire.Seal:
 		length, root, err := wire.ParseSeal(payload)
 		if err == nil && r.rules != nil && r.rules.State() == wire.Landed {
-			r.settle(length, root)
+			r.complete(length, root)
 		}
 		return err
 	}
@@ -285,10 +285,10 @@ func (r *replica) welcome(id algo.ID, payload []byte) error {
 	return nil
 }
 
-// settle compares the root and has the object appear, beside what goes on.
-func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
+// complete compares the root and has the object appear, beside what goes on.
+func (r *replica) complete(length uint64, root [wire.RootSize]byte) {
 	r.rules.Enter(wire.Settling, wire.NoReason, [wire.RootSize]byte{}, time.Now())
-	r.settling.Go(func() {
+	r.completing.Go(func() {
 		err := r.landing.Complete(length, object.Root(root), r.config.Durable)
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -138,14 +138,14 @@ func (s *Sender) follow(id ID, r wire.Reported) {
 		}
 	case wire.Complete, wire.Failed:
 		if m.outcome == Running || m.outcome == Unknown && !m.left {
-			m.settle(r, s.root, s.sealed)
+			m.conclude(r, s.root, s.sealed)
 		}
 		s.mail = append(s.mail, Decision{Do: SendBye, Member: id})
 	}
 }
 
-// settle is the member's receipt: only one that quotes the root counts.
-func (m *member) settle(r wire.Reported, root [wire.RootSize]byte, sealed bool) {
+// conclude takes the member's receipt: only one that quotes the root counts.
+func (m *member) conclude(r wire.Reported, root [wire.RootSize]byte, sealed bool) {
 	m.root, m.reason = r.Root, r.Reason
 	m.outcome = Complete
 	switch {

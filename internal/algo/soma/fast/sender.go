@@ -385,7 +385,7 @@ func (s *Sender) room(now time.Time) int {
 func (s *Sender) until(now time.Time, room int) time.Time {
 	until := s.polls.next()
 	if room == 0 && !s.isClosed() && s.hasWork() {
-		until = earlier(until, s.pace.next(now))
+		until = moment.Soonest(until, s.pace.next(now))
 	}
 	if until.Before(now) {
 		return now
@@ -395,13 +395,6 @@ func (s *Sender) until(now time.Time, room int) time.Time {
 
 func (s *Sender) hasWork() bool {
 	return !s.hold.isOn && (s.passed < s.set.Blocks() || len(s.repair.queue) > 0 || len(s.repair.refill) > 0)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // behind is the first block that somebody misses.
