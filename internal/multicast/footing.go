@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/internal/udp"
 )
 
-// Footing is what the interface of a place is to the kernel, and its first address. One that is made anew by the same name, as a bond or a
-// VLAN is when the network is started again, is another: who has joined on it before hears nothing any more.
+// Footing is what the interface of a place is to the kernel, and its first address. An interface that is made anew by the same name, as a
+// bond or a VLAN is when the network is started again, is another: a socket that has joined on the former hears nothing any more.
 type Footing struct {
 	index   uint32
 	address netip.Addr

@@ -49,7 +49,7 @@ type Landing struct {
 
 	progress progress
 	claimed  claim
-	synced   atomic.Uint64 // the offset of that, for those who do not claim
+	synced   atomic.Uint64 // the offset of that, for goroutines that do not claim
 	asked    uint64        // all before it was asked to be claimed
 	due      chan struct{} // there is much to claim
 

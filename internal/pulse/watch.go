@@ -12,9 +12,9 @@ import (
 const (
 	// lookEvery is how often it is looked whether a disk has done something.
 	lookEvery = time.Second
-	// warnAfter is after how long without a beat that is logged.
+	// warnAfter is after how long without a beat it is logged that the disk does not answer.
 	warnAfter = 10 * time.Second
-	// leavePatience is how long a disk may not answer when nobody asks how it went any more: who stops a service waits for it.
+	// leavePatience is how long a disk may not answer when nobody asks any more how it went: whoever stops the service waits for it.
 	leavePatience = 20 * time.Second
 	// holdsUpAfter is how long a call takes that holds up its caller.
 	holdsUpAfter = time.Second
@@ -69,7 +69,7 @@ func (w *Watch) Await(ctx context.Context, what string, call func() error, after
 	return w.giveUp(what, waited, left)
 }
 
-// wait waits until a call has returned, or there was no beat for too long: then it returns for how long. Time counts only while this process runs: one that is
+// wait waits until a call has returned, or there was no beat for too long: then it returns how long that was. Time counts only while this process runs: one that is
 // stopped, or whose machine sleeps, has not waited.
 func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (waited time.Duration, err error) {
 	every := lookEvery

@@ -94,8 +94,8 @@ func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort))
 }
 
 // arrival is when something came that was stamped by the kernel, and is read now. The kernel stamps by the wall clock, which is set
-// while a socket lives: the stamp says how long it waited, and no more. Who compares it with a later time would find hours
-// between them otherwise.
+// while a socket lives: the stamp says how long it waited, and no more. Compared with a later time, it could be hours
+// away.
 func arrival(stamp, now time.Time) time.Time {
 	waited := now.Sub(stamp)
 	if waited < 0 || waited > longWait {

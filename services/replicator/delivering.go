@@ -20,10 +20,10 @@ import (
 // Replicas that multicast does not reach are members of a group in which the sender delivers what
 // it replicates: session agents carry it to them. The replication's receipts are the same.
 
-// joining is how long a sender waits until those whom it delivers to have joined the group.
+// joining is how long a sender waits until the members that it delivers to have joined the group.
 const joining = 10 * time.Second
 
-// delivery is to whom a sender delivers.
+// delivery says to which members a sender delivers.
 type delivery struct {
 	to      []string      // of the task
 	stream  bool          // of the task: somebody of these has a block device there
@@ -314,7 +314,7 @@ func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions
 // joinPause is how often it is tried to join again.
 const joinPause = 500 * time.Millisecond
 
-// isLost reports whether who has joined may join again: its session has expired, or no manager answers.
+// isLost reports whether a member may join again: its session has expired, or no manager answers.
 func isLost(err error) bool {
 	if ended := new(sdk.SessionEnded); errors.As(err, &ended) {
 		return ended.State == "expired"
@@ -340,8 +340,8 @@ func (w *worker) flow(j *job) func(sdk.Incoming, uint64) {
 	}
 }
 
-// errNoSession says that a replica could not join those to whom session agents carry it, or was
-// not among them until the end.
+// errNoSession says that a replica could not join the group in which session agents carry it, or was
+// not in it until the end.
 var errNoSession = errors.New("no session with the managers")
 
 // join joins a delivery group.

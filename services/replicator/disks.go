@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
-// disks are those that were given up and have not answered since: calls of theirs stand in the kernel, which nothing ends. Nothing
-// more is begun there, or each replication would leave something behind.
+// disks are those that were given up and have not answered since. Calls of theirs stand in the kernel, and nothing ends those. Nothing
+// more is begun on such a disk, or each replication would leave another call behind.
 type disks struct {
 	patience time.Duration
 
@@ -77,7 +77,7 @@ func (d *disks) all() (count int, of []string) {
 // patient is a source that is waited for as long as its disk answers.
 type patient struct {
 	source
-	ctx   context.Context // of who waits
+	ctx   context.Context // of whoever waits
 	watch *pulse.Watch
 	close func() // once
 }

@@ -60,7 +60,7 @@ func (c *Config) way(name string) (way, error) {
 	return c.first()
 }
 
-// wayOut returns what leads to a LAN for who sends: where routers carry multicast, the first that this machine is on leads to all others, too.
+// wayOut returns what leads a sender to a LAN: where routers carry multicast, the first that this machine is on leads to all others, too.
 // Without them nothing would get there, and what is meant for one LAN would go out into another.
 func (c *Config) wayOut(name string) (way, error) {
 	found, err := c.way(name)

@@ -59,7 +59,7 @@ func (p *places) enter(ctx context.Context, path string) error {
 	if _, err := p.follow(ctx, path); errors.Is(err, receive.ErrDiskStalled) {
 		return err
 	}
-	return nil // whatever else is wrong, who opens the path says so
+	return nil // whatever else is wrong, opening the path tells
 }
 
 // follow follows the links in a path, and has ctx's pulse know which disk is asked. None is asked that was given up.

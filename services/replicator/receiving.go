@@ -20,12 +20,12 @@ import (
 
 const (
 	// silence is how long a replica may be silent on the LAN: as long as a switch may need to let a port that was down speak again, and
-	// more. How long the sender may, the managers know, who withdraw the task when it is gone.
+	// more. How long the sender may be silent is up to the managers: they withdraw the task when it is gone.
 	silence = time.Minute
 	// unheardAfter is after how long of the sender's silence the managers are told: session agents may carry the rest.
 	unheardAfter = 10 * time.Second
 	// networkEvery is how often it is tried to hear a LAN whose interface is gone, or has no address: it may come back, and until
-	// then the managers take it for what hears nothing.
+	// then the managers take this replica for one that hears nothing.
 	networkEvery = time.Second
 )
 

@@ -84,7 +84,8 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 	}
 }
 
-// told notes the newest key, which a replica says at once that it has, and who has no part any more. The caller has the lock.
+// told notes the newest key, and which replicas have no part any more. A replica reports at once that it has the key. The caller has the
+// lock.
 func (w *worker) told(j *job, task *replicav1.Task) {
 	if j == nil {
 		return

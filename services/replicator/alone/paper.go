@@ -35,7 +35,7 @@ func (p *paperSending) flags(command *cobra.Command) {
 // paperFlags are those that mean nothing in the fast profile.
 var paperFlags = []string{"lans", "payload", "dflt-timeout"}
 
-// checkOf refuses flags that mean nothing in the profile that was asked for: who gives one counts on it.
+// checkOf refuses flags that mean nothing in the profile that was asked for: a user that gives one counts on it.
 func (a *app) checkOf(command *cobra.Command, others []string) error {
 	for _, name := range others {
 		if command.Flags().Changed(name) {

@@ -13,11 +13,11 @@ import (
 // ErrDiskStalled says that the disk did not answer for longer than it is waited for.
 var ErrDiskStalled = pulse.ErrStalled
 
-// watched is a landing that is waited for as long as its disk answers. A call that does not return is left behind: when it does after
-// all, what is there is kept, and nothing of it appears. Until then the landing is of no use to anybody.
+// watched is a landing that is waited for as long as its disk answers. A call that does not return is left behind: if it returns after
+// all, what is there is kept, and nothing of it appears. Until then nobody may use the landing.
 type watched struct {
 	Landing
-	ctx   context.Context // of who waits
+	ctx   context.Context // of whoever waits
 	watch *pulse.Watch
 }
 
@@ -111,7 +111,7 @@ func (w *watched) end(what string, call func() error) error {
 	return w.await(what, call)
 }
 
-// unlocked is a landing of who has a lock: it is free while bytes land, for that may take long, and others have to go on.
+// unlocked is a landing that gives up its user's lock while bytes land: that may take long, and others have to go on.
 type unlocked struct {
 	Landing
 	lock *sync.Mutex

@@ -15,7 +15,7 @@ import (
 // lookEvery is how often it is looked whether the network interface is still the one on which the group is listened to.
 const lookEvery = time.Second
 
-// errMoved says that nothing is heard any more by what was opened at the network interface.
+// errMoved says that the sockets that were opened at the network interface hear nothing any more.
 var errMoved = errors.New("the network interface was made anew, or has another address")
 
 // Run receives one object, and returns once it is there, or why it is not. When the network interface was made anew, or has another

@@ -13,13 +13,13 @@ import (
 type Existing interface {
 	// Root hashes it; there is none if it changes meanwhile, or is of no use.
 	Root(ctx context.Context) (root object.Root, there bool, err error)
-	// Confirm says whether what was hashed is still there; durable has it be on disk.
+	// Confirm returns an error if what was hashed is not there any more; durable has it be on disk.
 	Confirm(durable bool) error
 	Close() error
 }
 
 // present is something of the object's name and length, as if all had landed. It is hashed beside
-// what the sender does: who joins must not be late for that.
+// what the sender does: a replica that hashed first would join too late.
 type present struct {
 	life     context.Context // of whoever receives
 	existing Existing

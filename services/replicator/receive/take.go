@@ -42,7 +42,8 @@ func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	}
 }
 
-// another hears a sender that begins while this one's is silent: if it has the same, that was started again, and is followed.
+// another hears a sender that begins while this replica's own is silent: if it has the same object, the sender was started again, and is
+// followed.
 func (r *replica) another(head wire.Head, datagram []byte) {
 	r.mu.Lock()
 	isSilent := r.welcomed && !r.isSettled && !r.isOver && time.Since(r.pollHeard) > goneAfter
@@ -56,7 +57,7 @@ func (r *replica) another(head wire.Head, datagram []byte) {
 	}
 }
 
-// announced notes that the sender is still there: who came early may have to wait for others.
+// announced notes that the sender is still there: a replica that came early may have to wait for others.
 func (r *replica) announced(head wire.Head, datagram []byte) error {
 	if _, err := r.ring.open(nil, head, wire.SaltSize+wire.PublicSize, datagram); err != nil {
 		return err
@@ -352,7 +353,7 @@ func (r *replica) fail(err error) {
 	}
 }
 
-// explain tells the sender in words what a report has one letter for: as who cannot take part does. It is lost if the
+// explain tells the sender in words what a report has one letter for, as a receiver that cannot take part does. It is lost if the
 // network loses it. The caller has the lock.
 func (r *replica) explain(err error) {
 	r.joinAs(wire.Joining{Refused: reasonOf(err), Detail: err.Error()})

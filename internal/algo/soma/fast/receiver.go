@@ -218,8 +218,8 @@ func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 	}
 }
 
-// slot is how long this member waits before it asks for something, so that others who miss the
-// same need not: each poll has another order.
+// slot is how long this member waits before it asks for something, so that others that miss the
+// same need not ask: each poll has another order.
 func (r *Receiver) slot() time.Duration {
 	return r.last.Slot * time.Duration((uint32(r.id)+r.last.Poll)%max(uint32(r.last.Members), 1))
 }

@@ -103,7 +103,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	}
 }
 
-// answered is the number that all have answered for who answer every poll: a round is over when the
+// answered is the number up to which all members have answered that answer every poll: a round is over when the
 // slowest has judged it, too.
 func (s *Sender) answered() uint64 {
 	least := s.next
@@ -115,7 +115,7 @@ func (s *Sender) answered() uint64 {
 	return least
 }
 
-// slowest finds out who is the slowest: its round trip is what polls and pace go by.
+// slowest finds out which member is the slowest: its round trip is what polls and pace go by.
 func (s *Sender) slowest(id ID) {
 	p := &s.polls
 	m, now := s.members[id], s.members[p.slowest]
