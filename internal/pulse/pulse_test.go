@@ -215,7 +215,7 @@ func TestResolveTellsOfEachStep(t *testing.T) {
 	}
 }
 
-// Without a patience it is waited for for ever, but for who does not ask any more.
+// Without a patience a disk is waited for for ever, unless nobody asks any more.
 func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"for ever": 0, "long": time.Hour, "short": time.Second} {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestInterfaceIsMadeAnew(t *testing.T) {
 	}
 }
 
-// A sender whose interface was made anew hears others with its key as before: who starts later ends.
+// A sender whose interface was made anew hears others with its key as before: one that starts later ends.
 func TestInterfaceIsMadeAnewOfTwoSenders(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(6_000_000)
@@ -148,7 +148,7 @@ func TestInterfaceIsMadeAnewOfTwoSenders(t *testing.T) {
 	<-goesOn
 	later := <-other.sendAside(ctx, func(c *send.Config) { c.Receivers, c.Wait = 0, 0 })
 	if rival := new(send.RivalError); !errors.As(later.err, &rival) || rival.Length != 6_000_000 || later.took > soon {
-		t.Errorf("who starts later ends after %v with %v", later.took, later.err)
+		t.Errorf("the one that starts later ends after %v with %v", later.took, later.err)
 	}
 	result := <-done
 	b.wantComplete(result.Result, result.err, receipts...)

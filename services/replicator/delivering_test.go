@@ -35,7 +35,7 @@ func TestReasonOfDelivery(t *testing.T) {
 	}
 }
 
-// Who was not heard of for a while joins again; whose place another has taken does not.
+// A receiver that was not heard of for a while joins again; one whose place another has taken does not.
 func TestWhoseSessionExpiredJoinsAgain(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true:  {&sdk.SessionEnded{State: "expired"}, &sdk.Error{Code: sdk.Unavailable}, &sdk.Error{Code: sdk.TimedOut}},

@@ -45,7 +45,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 }
 
 // Machines of several LANs can have one configuration: each is on those of whose networks it has an address, and on one at least. An interface
-// that is named has to be there. Who sends to a LAN that it is not on does so by the first, if routers can carry that there.
+// that is named has to be there. A machine that sends to a LAN that it is not on does so by the first, if routers can carry that there.
 func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	config := Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.0/8"}}}
 	here, err := config.here()

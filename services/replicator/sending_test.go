@@ -232,7 +232,7 @@ func TestLANsWithoutANetworkAreNoFailedSource(t *testing.T) {
 	}
 }
 
-// A LAN in which all is done, or nobody has come, is sent to as long as others are: who is away there may come back.
+// A LAN in which all is done, or nobody has come, is sent to as long as others are: a replica that is away there may come back.
 func TestLANIsSentToWhileOthersAre(t *testing.T) {
 	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{sending: new(replicav1.SendReport), stay: make(map[string]time.Time)}

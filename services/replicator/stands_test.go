@@ -213,7 +213,7 @@ func TestDiskThatStandsFailsAlone(t *testing.T) {
 }
 
 // A disk that stands for longer than the sender is patient, and then goes on, is not given up meanwhile: the replica says that it is
-// there, and nobody takes the sender for silent who did not listen.
+// there, and does not take the sender for silent to which it did not listen.
 func TestDiskThatGoesOnIsWaitedFor(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(1_500_000)
@@ -225,8 +225,8 @@ func TestDiskThatGoesOnIsWaitedFor(t *testing.T) {
 	b.wantCopies(0, 1)
 }
 
-// One write may take longer than a sender may be silent, on a disk that goes on all the while: nobody takes the sender for silent who
-// did not listen.
+// One write may take longer than a sender may be silent, on a disk that goes on all the while: the replica does not take the
+// sender for silent to which it did not listen.
 func TestSlowWriteIsWaitedFor(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(1_500_000)
