@@ -12,6 +12,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/e2e/lab/link"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // The network of the second part: four clients, and one link to the gatherer that all
@@ -126,10 +127,8 @@ func uploads(ctx context.Context, bin, dir, policy, controller string) error {
 		}
 		fmt.Printf("$ sensor | groupcast upload - --name samples --as %s &\n", client.name)
 	}
-	select {
-	case <-ctx.Done():
+	if !pause.For(ctx, settle) {
 		return ctx.Err()
-	case <-time.After(settle):
 	}
 	fmt.Println("$ groupcast gather clients")
 	list := server.Command(filepath.Join(bin, "groupcast"), "--config", access, "gather", "clients", "--to", server.At(gatherPort))

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 func main() {
@@ -80,7 +82,7 @@ func show(ctx context.Context, bin string) error {
 			return err
 		}
 	}
-	d.pause(time.Second)
+	pause.For(d.ctx, time.Second)
 	if err := d.run("member", "list", "models"); err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
 	if _, err := d.receive(dir, "node-4", "a"); err != nil {
 		return err
 	}
-	d.pause(2 * time.Second)
+	pause.For(d.ctx, 2*time.Second)
 	if err := d.run("delivery", "list"); err != nil {
 		return err
 	}
@@ -231,14 +233,6 @@ func indent(who string, from io.Reader) {
 func (d *demo) say(text string) {
 	if d.ctx.Err() == nil {
 		fmt.Printf("\n# %s\n", text)
-	}
-}
-
-// pause lets what was started take its effect, before the eyes of who watches.
-func (d *demo) pause(t time.Duration) {
-	select {
-	case <-d.ctx.Done():
-	case <-time.After(t):
 	}
 }
 

@@ -118,7 +118,7 @@ func (n *Net) SentBy(name string) int64 {
 	return int64(m.Cable.From(m.Host).Read().Count.Carried.Bytes)
 }
 
-// AwaitExit waits for a push to end, and tells whether it succeeded.
+// AwaitExit waits for a push to end, and reports whether it succeeded.
 func (n *Net) AwaitExit(p *Push) error {
 	n.Helper()
 	select {

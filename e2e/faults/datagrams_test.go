@@ -51,7 +51,7 @@ func TestC15DatagramsVanish(t *testing.T) {
 	}
 }
 
-// isSaid tells whether a push has said something of a member.
+// isSaid reports whether a push has said something of a member.
 func isSaid(stream *faults.Datagrams, what, member string) bool {
 	return slices.ContainsFunc(strings.Split(stream.Process.Output(), "\n"), func(line string) bool {
 		_, of, is := strings.Cut(line, what)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -59,10 +60,7 @@ func (n *Net) Crowd(agent string, connections int) (leave func()) {
 					stop()
 					conn.Close()
 				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(5 * time.Second): // idle ones, not a flood of new ones
-				}
+				pause.For(ctx, 5*time.Second) // idle ones, not a flood of new ones
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func (n *Net) LimitMemory(name string, limit int64) {
 	n.limited[name] = g
 }
 
-// KilledForMemory tells whether the kernel has killed a machine's program for the memory that it wanted.
+// KilledForMemory reports whether the kernel has killed a machine's program for the memory that it wanted.
 func (n *Net) KilledForMemory(name string) bool {
 	n.Helper()
 	said, err := os.ReadFile(filepath.Join(n.limited[name].dir, n.limited[name].events))

@@ -230,12 +230,12 @@ func (n *Net) Partials(name string) (bytes int64) {
 	return bytes
 }
 
-// Has tells whether a member has an object in its place.
+// Has reports whether a member has an object in its place.
 func (n *Net) Has(name string, object Object) bool {
 	return n.hash(n.Machine(name), object.Name) == object.Hash
 }
 
-// HasDeliveries tells whether the managers know of any delivery.
+// HasDeliveries reports whether the managers know of any delivery.
 func (n *Net) HasDeliveries() bool {
 	n.Helper()
 	return len(n.deliveries()) > 0
@@ -323,7 +323,7 @@ func (n *Net) book() *links.Book {
 	return book
 }
 
-// isMute tells whether a machine does not say all that its links carried in a delivery.
+// isMute reports whether a machine does not say all that its links carried in a delivery.
 func (n *Net) isMute(delivery, machine string) bool {
 	return n.liars[machine] || n.killed[death{delivery, machine}]
 }

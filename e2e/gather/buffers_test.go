@@ -116,7 +116,7 @@ func (s *site) newFlood() *flood {
 // send sends until the link ends, which it is not to do.
 func (f *flood) send(ctx context.Context, conn *link.Conn) {
 	one := &torrent{f}
-	_ = link.Feed(ctx, conn, 0, one)
+	_ = link.NewFeeding(ctx, 0, one, link.Options{}).Run(conn)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.acked, one)

@@ -95,7 +95,9 @@ func (nothing) Sent(uint64, link.Portion)                 {}
 func (nothing) Acked(uint64, relay.Level) error           { return nil }
 
 // alive has a data connection live until it is closed: whoever is silent is let go.
-func alive(ctx context.Context, conn *link.Conn) { _ = link.Feed(ctx, conn, 0, nothing{}) }
+func alive(ctx context.Context, conn *link.Conn) {
+	_ = link.NewFeeding(ctx, 0, nothing{}, link.Options{}).Run(conn)
+}
 
 // C62: a client that is told to have one connection opens a thousand, and has them all live: it
 // has no more than twice as many as it was told at any time, and what are too many are ended.

@@ -150,9 +150,9 @@ func (i *idler) keep(ctx context.Context, raw net.Conn) {
 	switch {
 	case err != nil:
 	case asked.Offer:
-		_ = link.Take(ctx, conn, asked.From, i)
+		_ = link.NewTaking(ctx, asked.From, i, link.Options{}).Run(conn)
 	default:
-		_ = link.Feed(ctx, conn, asked.From, i)
+		_ = link.NewFeeding(ctx, asked.From, i, link.Options{}).Run(conn)
 	}
 }
 

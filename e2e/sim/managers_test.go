@@ -52,7 +52,7 @@ func (s *scenario) drawManagers(random *rand.Rand) {
 	}
 }
 
-// overlaps tells whether something happens to the same hosts already.
+// overlaps reports whether something happens to the same hosts already.
 func (s *scenario) overlaps(fault simnet.Fault) bool {
 	for _, f := range s.faults {
 		same := f.A == fault.A && f.B == fault.B || f.A == fault.B && f.B == fault.A
@@ -73,7 +73,7 @@ func TestSeedsOfManagers(t *testing.T) {
 				continue
 			}
 			s := draw(seed)
-			s.drawManagers(rand.New(rand.NewPCG(seed, 4)))
+			s.drawManagers(source(seed, drawsManagers))
 			run(t, s, runs)
 		}
 	})

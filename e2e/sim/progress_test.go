@@ -45,7 +45,7 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 	}
 }
 
-// mayBeGone tells whether nobody may have all that was sent any more: the sender went, and an agent that had it,
+// mayBeGone reports whether nobody may have all that was sent any more: the sender went, and an agent that had it,
 // or that was taken for gone, and forgot what it had when it heard so.
 func (w *world) mayBeGone() bool {
 	return w.hits(senderHost, managerHost, away...) && slices.ContainsFunc(w.nodes(), func(p place) bool {
@@ -64,7 +64,7 @@ func (w *world) mayWaitFor(member string, of sdk.Delivery, has map[string]uint64
 	}
 }
 
-// forgets tells whether some agent has less room than a delivery has bytes: what all of its children have goes, and one
+// forgets reports whether some agent has less room than a delivery has bytes: what all of its children have goes, and one
 // that comes from another agent with less is served when they are done.
 func (w *world) forgets(of sdk.Delivery) bool {
 	return w.policy.ControlMode != sdk.EndToEnd && slices.ContainsFunc(w.nodes(), func(p place) bool { return p.relays() && uint64(p.cache) < of.Length })

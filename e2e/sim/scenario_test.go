@@ -74,9 +74,26 @@ const (
 	senderHost  = "sender"
 )
 
+// What came into scenarios later is drawn from a source of its own, numbered in the order of coming: what was drawn for a seed
+// before stays what it was, and seeds that once failed can be run again. Managers' faults and swizzles are drawn for tests of
+// their own, from sources that draw uses too.
+const (
+	drawsBase = iota + 1
+	drawsRelays
+	drawsSwallowing
+	drawsIdler
+	drawsKind
+
+	drawsManagers = drawsIdler
+	drawsSwizzle  = drawsKind
+)
+
+// source returns one of a seed's sources.
+func source(seed, number uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, number)) }
+
 // draw draws a scenario.
 func draw(seed uint64) scenario {
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := source(seed, drawsBase)
 	s := scenario{seed: seed}
 	zones := []string{"x", "y", "z"}[:1+random.IntN(3)]
 	for i := range 2 + random.IntN(3) {
@@ -92,7 +109,7 @@ func draw(seed uint64) scenario {
 	}
 	span := []time.Duration{3 * time.Second, 12 * time.Second, 30 * time.Second, 80 * time.Second}[random.IntN(4)]
 	s.policy = drawPolicy(random)
-	if relaying := rand.New(rand.NewPCG(seed, 2)); relaying.IntN(5) == 0 {
+	if relaying := source(seed, drawsRelays); relaying.IntN(5) == 0 {
 		s.drawRelays(relaying)
 	}
 	for i := range 1 + random.IntN(5)/4 {
@@ -127,13 +144,13 @@ func draw(seed uint64) scenario {
 	if s.isNarrow() {
 		s.stripes = 0
 	}
-	if swallowing := rand.New(rand.NewPCG(seed, 3)); swallowing.IntN(6) == 0 {
+	if swallowing := source(seed, drawsSwallowing); swallowing.IntN(6) == 0 {
 		s.drawSwallowing(swallowing, span)
 	}
-	if lying := rand.New(rand.NewPCG(seed, 4)); lying.IntN(6) == 0 && len(s.agents) > 0 {
+	if lying := source(seed, drawsIdler); lying.IntN(6) == 0 && len(s.agents) > 0 {
 		s.drawIdler(lying)
 	}
-	s.drawKind(rand.New(rand.NewPCG(seed, 5)))
+	s.drawKind(source(seed, drawsKind))
 	return s
 }
 

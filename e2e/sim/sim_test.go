@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -69,7 +68,7 @@ func TestSeedsOfC18(t *testing.T) {
 				continue
 			}
 			s := draw(seed)
-			s.drawSwizzle(rand.New(rand.NewPCG(seed, 5)))
+			s.drawSwizzle(source(seed, drawsSwizzle))
 			run(t, s, runs)
 		}
 	})

@@ -51,6 +51,7 @@ type world struct {
 	metrics   sync.Map // of agents: *prometheus.Registry by name
 	sending   *sdk.Session
 	tape      *tape        // what is written on links is noted, unless it is nil
+	leaves    atomic.Bool  // a receiver that is stopped leaves its group
 	welcome   atomic.Int64 // how often the idler was by those that are to feed it
 }
 
@@ -349,7 +350,12 @@ func (w *world) receive(ctx context.Context, on *life, client *sdk.Client, at pl
 	if err != nil {
 		return err
 	}
-	defer session.Close()
+	defer func() {
+		if w.leaves.Load() {
+			w.must(session.Leave(context.Background()))
+		}
+		session.Close()
+	}()
 	stop, err := w.startRelay(ctx, on, at, session)
 	if err != nil {
 		return err

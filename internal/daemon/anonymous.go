@@ -10,9 +10,9 @@ import (
 
 const (
 	// anonymousShare is the part of a source's connections that may be without a certificate: one in so many. Behind a proxy
-	// that passes TLS through all have one address, and nobody else's sessions are to wait for who has shown nothing.
+	// that passes TLS through all have one address, and nobody's session is to wait for a caller that has shown nothing.
 	anonymousShare = 4
-	// anonymousTime is how long such a connection lives: who enrolls makes one call or two.
+	// anonymousTime is how long such a connection lives: a newcomer that enrolls makes one call or two.
 	anonymousTime = maxUnaryTime + 10*time.Second
 )
 

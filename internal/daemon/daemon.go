@@ -118,7 +118,7 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	defer stop()
 	log := newLogger(p.Config.Common().Log, stderr).With("service", p.Service)
 	if err := p.serve(ctx, log, stdout); err != nil {
-		if p.Config.Common().Log.Format == "json" { // who reads it reads nothing else
+		if p.Config.Common().Log.Format == "json" { // its reader expects nothing else
 			log.Error("failed", "error", err)
 		} else {
 			fmt.Fprintf(stderr, "groupcast-%s: %s\n", p.Service, oneLine(err))

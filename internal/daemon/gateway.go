@@ -20,12 +20,12 @@ const clientCertificateHeader = "x-forwarded-client-cert"
 // shownCertificate finds the certificate in the header: URL-encoded PEM, in quotes.
 var shownCertificate = regexp.MustCompile(`(?:^|;)Cert="([^"]*)"`)
 
-// ErrGatewayHeader says that it cannot be told who calls through a gateway.
+// ErrGatewayHeader says that a gateway does not show who calls through it.
 var ErrGatewayHeader = errors.New("the gateway does not say who calls")
 
-// BehindGateway returns who makes a call that a gateway passes on. A gateway is believed what it was shown, and no more:
-// the certificate must be one that is good here, too. Without one, it is the gateway itself that calls, as when it asks
-// for our health.
+// BehindGateway returns who makes a call that a gateway passes on. The gateway is believed that it was shown a certificate, and no
+// more: that must be good here, too. Without one it is the gateway itself that calls, as when it checks
+// our health.
 func BehindGateway(ctx context.Context, gateway identity.Peer, security identity.TLS) (identity.Peer, error) {
 	shown := metadata.ValueFromIncomingContext(ctx, clientCertificateHeader)
 	if len(shown) == 0 {

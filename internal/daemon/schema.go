@@ -11,8 +11,8 @@ import (
 
 var errSchema = errors.New("schema asked for")
 
-// Schema returns the JSON schema of a service's configuration file, for editors and for what else checks one before the
-// service reads it. It knows kinds, not what only the service can judge.
+// Schema returns the JSON schema of a service's configuration file, for editors and other tools that check one before the
+// service reads it. It knows the kinds of values, not what only the service can judge.
 func Schema(service string, config Config) string {
 	root := section()
 	root.Schema, root.Title = "https://json-schema.org/draft/2020-12/schema", "Configuration of groupcast-"+service

@@ -22,7 +22,7 @@ func newSources(most int) *sources {
 	return &sources{most: max(most, 1), open: make(map[netip.Addr]int)}
 }
 
-// hold returns the connection as one that gives its place back when it is closed; nil if its source has as many as it may.
+// hold wraps a connection so that it gives its place back when it is closed; nil if its source has as many as it may have.
 func (s *sources) hold(connection net.Conn) *sourceConn {
 	from, _ := netip.ParseAddrPort(connection.RemoteAddr().String())
 	if !s.take(from.Addr()) {

@@ -18,8 +18,8 @@ const closing = 50 * time.Second
 const readyInterval = 200 * time.Millisecond
 
 // tellSystemd tells systemd, if that has started this process and wants to know (Type=notify), when the service has begun,
-// and keeps its status true until it stops: "ready", or what is in the way. Who waits for others, as an agent for its managers,
-// has begun. A stop is told with how long it may take, whatever the unit says: what a stop waits for is a setting.
+// and keeps its status true until it stops: "ready", or what is in the way. A service that waits for others, as an agent for its
+// managers, has begun. When it stops, it tells systemd how long that may take, whatever the unit says: what a stop waits for is a setting.
 func (a *Admin) tellSystemd(ctx context.Context, log *slog.Logger, stopWait time.Duration) {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()

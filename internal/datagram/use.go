@@ -17,7 +17,7 @@ type Use struct {
 	Lost uint64
 	// Rate is how many bytes per second may be sent now, or could be when the link ended.
 	Rate float64
-	// Trips is how often the breaker has tripped; Open tells whether it stops the link now.
+	// Trips is how often the breaker has tripped; Open reports whether it stops the link now.
 	Trips int
 	Open  bool
 }

@@ -35,7 +35,7 @@ type CA struct {
 	TrustDomain string
 	// Now is the clock that certificates are dated by.
 	Now func() time.Time
-	// Managers returns the authorities, in DER, that the managers' own certificates are of; nil is this CA alone.
+	// Managers returns the CA certificates, in DER, below which the managers' own certificates are; nil is this CA alone.
 	Managers func() [][]byte
 
 	certificate *x509.Certificate
@@ -139,7 +139,7 @@ func ReadAuthority(name string) (Fingerprint, error) {
 
 // NewCA makes a CA that lives in memory.
 func NewCA(trustDomain string, now func() time.Time) (*CA, error) {
-	key, err := newKey()
+	key, err := generateKey()
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func NewCA(trustDomain string, now func() time.Time) (*CA, error) {
 	return &CA{TrustDomain: trustDomain, Now: now, certificate: certificate, key: key}, nil
 }
 
-// Authorities returns the certificates, in DER, of all whom those certified by this CA are to trust: the one that
-// issues the managers' own certificates first, and this CA.
+// Authorities returns the CA certificates, in DER, that whoever this CA certifies is to trust: first that of the CA that
+// issues the managers' own certificates, then this one.
 func (ca *CA) Authorities() [][]byte {
 	var all [][]byte
 	if ca.Managers != nil {
@@ -181,7 +181,7 @@ func (ca *CA) Authorities() [][]byte {
 // AuthoritiesPEM returns them as the text that ReadAuthority reads.
 func (ca *CA) AuthoritiesPEM() []byte { return encodeCertificates(ca.Authorities()...) }
 
-// Front returns the hash that join tokens know the managers by: of who issues their own certificates.
+// Front returns the hash that join tokens know the managers by: that of the CA that issues the managers' own certificates.
 func (ca *CA) Front() Fingerprint { return sha256.Sum256(ca.Authorities()[0]) }
 
 // Fingerprint returns the hash that stores know the CA by.
@@ -205,7 +205,7 @@ func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string
 		return nil, fmt.Errorf("issue certificate: %w", err)
 	}
 	now := ca.Now()
-	names, addresses := sorted(hosts)
+	names, addresses := partHosts(hosts)
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: id.String(), SerialNumber: strconv.FormatUint(uint64(stamp), 10)},
@@ -224,8 +224,8 @@ func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string
 	return der, nil
 }
 
-// sorted tells addresses from names.
-func sorted(hosts []string) (names []string, addresses []net.IP) {
+// partHosts parts DNS names from addresses.
+func partHosts(hosts []string) (names []string, addresses []net.IP) {
 	for _, host := range hosts {
 		if address := net.ParseIP(host); address != nil {
 			addresses = append(addresses, address)
@@ -261,7 +261,7 @@ func PublicKey(request []byte) (crypto.PublicKey, error) {
 	return key, nil
 }
 
-func newKey() (*ecdsa.PrivateKey, error) {
+func generateKey() (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make key: %w", err)

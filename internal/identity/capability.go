@@ -20,8 +20,8 @@ const (
 	CapabilityRenewal  = CapabilityLifetime / 2
 )
 
-// capabilityTolerance is how far the clocks of the one who shows a capability and
-// of the one who checks it may be off the managers', which both know: see Clock.
+// capabilityTolerance is how far the clocks of whoever shows a capability and
+// of whoever checks it may differ from the managers', which both know: see Clock.
 const capabilityTolerance = 30 * time.Second
 
 // MaxCapability is how long a capability can be, in bytes.
@@ -105,7 +105,7 @@ func appendStatement(to []byte, c Capability) []byte {
 	return to
 }
 
-// appendChain appends the certificates but for roots: who checks has its own.
+// appendChain appends the certificates but for roots: whoever checks has its own.
 func appendChain(to []byte, chain [][]byte) ([]byte, error) {
 	count := len(to)
 	to = append(to, 0)

@@ -29,8 +29,8 @@ type Source interface {
 	Credentials() (*Credentials, error)
 }
 
-// Trusting returns the credentials with more authorities to check others by, and shows its own to those who know
-// them by their authority alone.
+// Trusting returns the credentials with more authorities to check others by. They show their own authorities as well, to peers
+// that know them by these alone.
 func (c *Credentials) Trusting(others ...[]byte) (*Credentials, error) {
 	next := *c
 	next.Roots, next.Authorities = c.Roots.Clone(), slices.Concat(c.Authorities, others)
@@ -51,29 +51,6 @@ func (c *Credentials) Trusting(others ...[]byte) (*Credentials, error) {
 	return &next, nil
 }
 
-// Static is a source that never changes, but by Set.
-type Static struct {
-	mu      sync.Mutex
-	current *Credentials
-}
-
-// NewStatic returns a source of these credentials.
-func NewStatic(credentials *Credentials) *Static { return &Static{current: credentials} }
-
-// Credentials returns what was set last.
-func (s *Static) Credentials() (*Credentials, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current, nil
-}
-
-// Set replaces the credentials; connections made from now on use them.
-func (s *Static) Set(credentials *Credentials) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current = credentials
-}
-
 // Key is a fresh private key on its way to a certificate.
 type Key struct {
 	pem     []byte
@@ -82,7 +59,7 @@ type Key struct {
 
 // NewKey makes a key and the request to certify it.
 func NewKey() (*Key, error) {
-	key, err := newKey()
+	key, err := generateKey()
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +105,7 @@ func (ca *CA) IssueBundle(id ID, stamp Stamp, hosts ...string) (*Bundle, error) 
 	return key.Certified(certificate, ca.Authorities())
 }
 
-// IssueCredentials is the same for who uses them at once.
+// IssueCredentials makes a key, certifies it, and returns the parsed credentials.
 func (ca *CA) IssueCredentials(id ID, stamp Stamp, hosts ...string) (*Credentials, error) {
 	bundle, err := ca.IssueBundle(id, stamp, hosts...)
 	if err != nil {
@@ -332,10 +309,10 @@ func NewSelfIssued(ca *CA, id ID) (*SelfIssued, error) {
 }
 
 // managerStamp is the stamp of certificates that managers issue to themselves:
-// who holds the CA cannot be revoked by it.
+// a process that holds the CA cannot be revoked by it.
 const managerStamp = Stamp(1)
 
-// Credentials returns the current ones.
+// Credentials returns the current credentials, renewed if that was due.
 func (s *SelfIssued) Credentials() (*Credentials, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ func WriteFile(name string, content []byte, mode os.FileMode) error {
 	return WriteFiles(File{name, content, mode})
 }
 
-// WriteFiles does so with several. All are on the disk before the first is replaced:
-// who reads them together sees some old and some new for a moment only, however slow the disk is.
+// WriteFiles is WriteFile for several files. All are on the disk before the first is replaced:
+// whoever reads them together sees a mixture of old and new for a moment only, however slow the disk is.
 func WriteFiles(files ...File) error {
 	drafts := make([]string, len(files))
 	for i, file := range files {
@@ -75,8 +75,8 @@ func syncDir(dir string) error {
 // roomWanted is more than credentials take, or a configuration.
 const roomWanted = 16 << 10
 
-// CheckWritable says why files could not be written to a directory, or to one that is yet to be made. Who is about to get what
-// can be had once asks before.
+// CheckWritable says why files could not be written to a directory, which may not exist yet. It is called before something is
+// asked for that can be had only once.
 func CheckWritable(dir string) error {
 	for isMissing(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)

@@ -50,7 +50,7 @@ type named interface {
 	GetName() string
 }
 
-// Named is whom a message names by role and name.
+// Named returns the identity that a message names by role and name.
 func Named(message named) ID {
 	return ID{Role: Role(message.GetRole()), Name: message.GetName()}
 }
@@ -99,8 +99,8 @@ func ParseURI(uri *url.URL, trustDomain string) (ID, error) {
 	return id, nil
 }
 
-// of returns the one identity that a certificate holds.
-func of(certificate *x509.Certificate, trustDomain string) (ID, error) {
+// idOf returns the one identity that a certificate holds.
+func idOf(certificate *x509.Certificate, trustDomain string) (ID, error) {
 	if len(certificate.URIs) != 1 {
 		return ID{}, fmt.Errorf("%w %s: it has %d URIs", ErrForeign, trustDomain, len(certificate.URIs))
 	}

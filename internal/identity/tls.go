@@ -80,8 +80,8 @@ func (t TLS) Client(role Role) *tls.Config {
 	}
 }
 
-// Listen returns the configuration of a listener for connections of another protocol
-// than gRPC, whose clients must all prove who they are.
+// Listen returns the configuration of a listener for a protocol other
+// than gRPC, all of whose clients must prove who they are.
 func (t TLS) Listen(protocol string) *tls.Config {
 	config := t.Server()
 	config.NextProtos = []string{protocol}
@@ -141,7 +141,7 @@ func PeerOf(state tls.ConnectionState, trustDomain string) (peer Peer, ok bool) 
 	if len(state.PeerCertificates) == 0 {
 		return Peer{}, false
 	}
-	id, err := of(state.PeerCertificates[0], trustDomain)
+	id, err := idOf(state.PeerCertificates[0], trustDomain)
 	return Peer{ID: id, Stamp: stampOf(state.PeerCertificates[0])}, err == nil
 }
 
@@ -185,7 +185,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain st
 	if err != nil {
 		return Peer{}, fmt.Errorf("check peer's certificate: %w", err)
 	}
-	id, err := of(leaf, trustDomain)
+	id, err := idOf(leaf, trustDomain)
 	return Peer{ID: id, Stamp: stampOf(leaf)}, err
 }
 

@@ -125,10 +125,15 @@ func TestOldTLSIsRefused(t *testing.T) {
 	wantFault(t, "server", serverErr, "unsupported versions", false)
 }
 
+// fixed is a source whose credentials never change.
+type fixed struct{ credentials *identity.Credentials }
+
+func (f fixed) Credentials() (*identity.Credentials, error) { return f.credentials, nil }
+
 // endpoint has credentials that the CA issues now, with stamp 7.
 func endpoint(t *testing.T, ca *identity.CA, id identity.ID) identity.TLS {
 	t.Helper()
-	return identity.TLS{TrustDomain: ca.TrustDomain, Source: identity.NewStatic(issue(t, ca, id))}
+	return identity.TLS{TrustDomain: ca.TrustDomain, Source: fixed{issue(t, ca, id)}}
 }
 
 func issue(t *testing.T, ca *identity.CA, id identity.ID) *identity.Credentials {

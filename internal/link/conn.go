@@ -24,15 +24,14 @@ const (
 	// leastProgress is how many bytes must come within the patience, so that nobody
 	// holds a link by dripping.
 	leastProgress = 256
-	// slowRate is below which a rate, in bytes per second, is kept here. The kernel sends as
-	// much at once as a short link takes in no time, 64 KiB, and then nothing until its time
-	// has come: for longer than a neighbour has patience.
+	// slowRate is the rate, in bytes per second, below which this package keeps to it itself. The kernel would send
+	// 64 KiB at once, and then nothing until these are paid for: for longer than a neighbour has patience.
 	slowRate = 4 << 20
 	// slowParts is how many times in a second something is sent at such a rate.
 	slowParts = 20
 )
 
-// ErrSilent says that the neighbour was not heard of for too long.
+// ErrSilent says that the neighbour was not heard from for too long.
 var ErrSilent = errors.New("neighbour is silent")
 
 // Conn is an open link. One goroutine reads it; several may send frames.
@@ -49,12 +48,12 @@ type Conn struct {
 	capped  bool          // the kernel keeps a rate
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
-	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
+	window   int         // the window that the buffer was last made for; for SetWindow, which one goroutine calls
 
 	deadline  time.Time // until then there must be progress
 	progress  int64     // bytes that came since that was set
-	rested    time.Time // when this side had last read
-	gathering bool      // what has come waits for more, for no longer than that is worth
+	rested    time.Time // when this side last read
+	gathering bool      // what has come waits a moment for more
 	bulk      bool      // a chunk came fast
 	run       int64     // bytes of the next one
 	runBegun  time.Time
@@ -70,7 +69,7 @@ func (c *Conn) SetCongestion(name string) error {
 	})
 }
 
-// SetMaxRate bounds how many bytes of payload per second are sent from now on. It is called before
+// SetMaxRate bounds how many bytes of payload per second are sent. It is called before
 // any are.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	if bytesPerSecond < slowRate {
@@ -89,17 +88,17 @@ func (c *Conn) setPacing(bytesPerSecond uint64) error {
 }
 
 const (
-	// longRTT is from which round trip on what is sent is spread over it.
+	// longRTT is the shortest round trip over which what is sent is spread.
 	longRTT = 2 * time.Millisecond
 	// anyRate is more than any link has: the kernel spreads what is sent wherever a rate is set.
 	anyRate = 1 << 40
 )
 
-// smooth has the kernel spread what is sent over the round trip, if that is long. Else a connection that starts sends
-// bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
-// it cannot be set costs nothing but time.
+// smooth has the kernel spread what is sent over the round trip, if that is long. Otherwise a connection that starts sends
+// half of what is under way in one burst, and loses it where the queue is shorter, long before the path is full. If
+// it cannot be set, that costs nothing but time.
 func (c *Conn) smooth() {
-	if !c.capped && leastRTT(c.info()) >= longRTT {
+	if !c.capped && leastRTT(c.Info()) >= longRTT {
 		_ = c.setPacing(anyRate)
 	}
 }
@@ -117,10 +116,7 @@ func (c *Conn) Received() uint64 { return c.received.Load() }
 
 // Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
 // has ended.
-func (c *Conn) Info() *unix.TCPInfo { return c.info() }
-
-// info returns what the kernel knows of the connection, if it is the kernel's.
-func (c *Conn) info() (info *unix.TCPInfo) {
+func (c *Conn) Info() (info *unix.TCPInfo) {
 	_ = c.control(func(fd int) (err error) {
 		info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err
@@ -254,7 +250,7 @@ func (c *Conn) readFull(p []byte) error {
 	return nil
 }
 
-// silent gives a deadline that passed its meaning.
+// silent says what an error of reading means: a deadline that passed is a silent neighbour.
 func (c *Conn) silent(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &brokenError{fmt.Errorf("%w for %v", ErrSilent, patience)}
@@ -262,7 +258,7 @@ func (c *Conn) silent(err error) error {
 	return &brokenError{fmt.Errorf("read frame: %w", err)}
 }
 
-// brokenError says that nothing comes on a connection any more. Others may go on.
+// brokenError says that nothing comes on a connection any more. Other stripes may go on.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }

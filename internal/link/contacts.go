@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// AgentsKeep is for how long an agent can keep a contact: those whom it asks wait longer for it to ask (see Door).
+	// AgentsKeep is how long an agent can keep a contact: its peers wait longer for it to ask for something (see Door).
 	AgentsKeep = contactTime - time.Minute
-	// AllKeep is for how long anybody can.
+	// AllKeep is how long anybody can.
 	AllKeep = openTime - time.Second
 )
 
-// Contacts keeps connections to peers that have proven who they are: a link that is opened over one needs no round
-// trips for that.
+// Contacts keeps connections to peers that have proven who they are: a link that is opened over such a connection needs no
+// round trips for that.
 type Contacts struct {
 	dialer   Dialer
 	security identity.TLS
@@ -41,12 +41,12 @@ type place struct {
 	address string
 }
 
-// NewContacts returns contacts of which each is kept for a while at most: AgentsKeep or AllKeep.
+// NewContacts returns an empty collection. Each contact is kept for so long at most: AgentsKeep or AllKeep.
 func NewContacts(dialer Dialer, security identity.TLS, lasting time.Duration) *Contacts {
 	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact)}
 }
 
-// Prove returns how long it takes to a peer and back, as RoundTrip does, and has it prove that it is the one at the
+// Prove returns the round trip to a peer, as RoundTrip does, and has the peer prove that it is what is at the
 // address. The contact is kept.
 func (c *Contacts) Prove(ctx context.Context, address string, peer identity.ID) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
@@ -99,8 +99,8 @@ func (c *Contact) end() {
 	c.Close()
 }
 
-// Lacks reports whether there should be a contact to a peer that is measured, and is none, or soon will be none: agents
-// keep one to each.
+// Lacks reports whether a contact to a measured peer should be made, because there is none, or soon will be none: agents
+// keep one to each of these.
 func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	if c.lasting < AgentsKeep {
 		return false
@@ -111,8 +111,8 @@ func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	return contact == nil || time.Since(contact.made) > c.lasting/2 || !contact.isQuiet()
 }
 
-// Renew has a contact to a peer that lacks one, for the next link; of several at once, one makes it. If that fails, the peer is
-// connected to when it is needed.
+// Renew makes a contact to a peer for the next link, if it is lacking. Of several concurrent calls, one makes it. If that fails, the
+// connection is made when it is needed.
 func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) {
 	_, _, _ = c.renewing.Do(place{peer, address}.String(), func() (any, error) {
 		if !c.Lacks(address, peer) {
@@ -122,7 +122,7 @@ func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) 
 	})
 }
 
-// Connect returns a contact to a peer of a known identity, which is to be asked for something soon: the one that is
+// Connect returns a contact to a peer of a known identity that is about to be asked for something: the contact that is
 // kept, or a new one.
 func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID) (*Contact, error) {
 	at := place{peer, address}
@@ -139,8 +139,8 @@ func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID
 	return connect(ctx, c.dialer, at, c.security)
 }
 
-// Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
-// Taking says first.
+// Ask opens a link to a parent, and tells it at once what it may send. So bytes come a round trip earlier than if
+// Taking said so first.
 func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -162,7 +162,8 @@ func (c *Contacts) Close() {
 	clear(c.kept)
 }
 
-// isQuiet reports whether nothing came since the peer proved who it is. It says nothing unasked: what came is the end.
+// isQuiet reports whether nothing has come since the peer proved who it is. A peer says nothing unasked: what came is the
+// connection's end.
 func (c *Contact) isQuiet() bool {
 	socket, isSocket := c.raw.(syscall.Conn)
 	if !isSocket {

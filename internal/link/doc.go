@@ -9,6 +9,6 @@
 //
 // Contacts keeps connections to peers that have proven who they are, for links that are opened later.
 //
-// Feed is the parent's side of a link, Take the child's. A session agent uses both, a
-// sender Feed and a receiver Take.
+// Feeding is the parent's side of a link, Taking the child's. A session agent uses both, a
+// sender Feeding and a receiver Taking.
 package link

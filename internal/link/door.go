@@ -15,13 +15,13 @@ import (
 
 const (
 	acceptPause = 100 * time.Millisecond
-	// openingMost and openingEach are how many links are opened at once, of all and of
-	// one source: who opens has not proved anything yet.
+	// openingMost and openingEach are how many links are opened at once, in all and from
+	// one source: a peer that opens a link has not proved anything yet.
 	openingMost = 256
 	openingEach = 64
-	// contactTime is for how long an agent that has proven who it is may wait before it asks for something; others may for
-	// the opening's time. So many are waited for at once, of all and of each; who is one more is waited for only as long as
-	// it takes who asks at once.
+	// contactTime is how long an agent that has proven who it is may wait before it asks for something; other peers have
+	// openTime. contactsMost and contactsEach are how many connections are waited for at once, in all and of each peer. One more
+	// is waited for only for crowdedTime: long enough for a peer that asks at once.
 	contactTime  = 5 * time.Minute
 	crowdedTime  = time.Second
 	contactsMost = 512
@@ -39,15 +39,15 @@ const (
 type Door struct {
 	Security identity.TLS
 	Log      *slog.Logger
-	// Serve welcomes or refuses who asks, and returns when the link is over.
+	// Serve welcomes or refuses a neighbour that asks, and returns when the link is over.
 	Serve func(ctx context.Context, asked *Asked)
 	// Refused hears why a link was not opened.
 	Refused func(reason string)
 
 	mu      sync.Mutex
 	opening crowd // links being opened, by source
-	agents  crowd // who may ask later, by name
-	others  crowd // as well
+	agents  crowd // agents that are waited for, by name
+	others  crowd // other peers that are waited for, by name
 	links   sync.WaitGroup
 }
 
@@ -96,8 +96,8 @@ func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	})
 }
 
-// open finds out who has connected, and waits for what is asked. While somebody is waited for who has proven who it is,
-// others come in.
+// open finds out who has connected, and waits for what is asked. While a peer that has proven who it is is waited for,
+// its source's place among those that open a link is free.
 func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, error) {
 	opened := sync.OnceFunc(func() { d.leave(&d.opening, source) })
 	defer opened()
@@ -119,7 +119,7 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 	return asked.hear(ctx, patience)
 }
 
-// crowd counts who is somewhere, by where they come from.
+// crowd counts connections, in all and by source or name.
 type crowd struct {
 	all  int
 	each map[string]int

@@ -23,9 +23,9 @@ type Feeding struct {
 	mu      sync.Mutex
 	choice  parallel.Choice
 	lines   []*line // the stripes, in the order of their coming
-	next    uint64  // all before was given to a stripe
-	again   spans   // that were on their way on a stripe that broke, or stands still
-	has     uint64  // all before is at the child
+	next    uint64  // everything before it was given to a stripe
+	again   spans   // what was on its way on a stripe that broke, or stands still
+	has     uint64  // the child has everything before it
 	credit  uint64
 	version uint64        // of the tree, as last told
 	changed chan struct{} // closed when a stripe may have something to do
@@ -39,14 +39,8 @@ func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options
 	return f
 }
 
-// Feed feeds a child over one connection from an offset on until it says that it is done,
-// which is nil, or the link breaks, or ctx is done. It closes the link.
-func Feed(ctx context.Context, conn *Conn, from uint64, supply Supply) error {
-	return NewFeeding(ctx, from, supply, Options{}).Run(conn)
-}
-
 // Run feeds the child over a first stripe and those that join it, until the child says
-// that it is done, which is nil, or all of them broke, or the context is done.
+// that it is done, which is nil, or all of them broke, or the context is done. It closes them.
 func (f *Feeding) Run(conn *Conn) error {
 	var tuning sync.WaitGroup
 	tuning.Go(func() { f.tune(conn) })
@@ -57,8 +51,8 @@ func (f *Feeding) Run(conn *Conn) error {
 	return nil
 }
 
-// Carried returns how many bytes of payload the link has sent when it has ended, those among them that
-// were sent twice, and how many the child said that it has. It received at least these, and at most those.
+// Carried returns, when the link has ended, how many bytes of payload it has sent, including bytes that
+// were sent twice, and how many the child said that it has. The child received at least the latter, and at most the former.
 func (f *Feeding) Carried() (sent, landed uint64) {
 	sent, _ = f.carried()
 	f.mu.Lock()
@@ -70,9 +64,9 @@ func (f *Feeding) Carried() (sent, landed uint64) {
 func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What waits for the connection does not wait for longer than it takes to say why.
+	// Once it is over, whatever waits for the connection is given only the time that it takes to say why.
 	defer context.AfterFunc(ctx, func() { conn.raw.SetWriteDeadline(time.Now().Add(heartbeat)) })()
-	if !f.options.Steered { // else the other end sees to queues
+	if !f.options.Steered { // otherwise the other end sees to queues
 		conn.smooth()
 	}
 	l := f.attach(conn)
@@ -90,7 +84,7 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	}
 	conn.Close()
 	<-listened
-	// What the child said is nearer to the cause than what became of the link.
+	// What the child said explains more than how the link then ended.
 	if cause := context.Cause(ctx); bye == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}

@@ -111,8 +111,8 @@ func retried(err *error) bool {
 	return false
 }
 
-// uninterrupted makes a call again when a signal was in its way: nobody is told that the socket takes something who was
-// not told before that it takes nothing.
+// uninterrupted makes a call again that a signal has interrupted. The poller would not: it wakes only callers whom the socket
+// has told before that it takes nothing (EAGAIN).
 func uninterrupted(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); !errors.Is(err, unix.EINTR) {

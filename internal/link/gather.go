@@ -32,9 +32,9 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 // isStriped reports whether bytes may come in any order.
 func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
 
-// mostApart is how many runs may have landed that do not touch each other. Who sends honestly has about one for each stripe, and
-// for each frame that waits on one that stands still: of the smallest, a socket holds a thousand. Who leaves out every
-// second byte would have as many as it was asked for bytes, and each is searched for with every frame.
+// mostApart is how many runs that do not touch each other may have landed. An honest sender has about one for each stripe, and one
+// for each frame that is held up on a stripe that stands still: a socket holds a thousand of the smallest. A sender that left out every
+// second byte could make millions of them, and they are searched with every frame.
 const mostApart = 4096
 
 // land notes that bytes are where they belong.

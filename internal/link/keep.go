@@ -27,7 +27,7 @@ func (c *Conn) Secret() (secret datagram.Secret, err error) {
 	return secretOf(secure)
 }
 
-// Secret is that of the link which is asked for: whoever is welcomed may use it at once.
+// Secret returns the secret of the link that is asked for: the neighbour may use it as soon as it is welcomed.
 func (a *Asked) Secret() (datagram.Secret, error) { return secretOf(a.secure) }
 
 func secretOf(secure *tls.Conn) (secret datagram.Secret, err error) {
@@ -48,7 +48,7 @@ func (c *Conn) Remote() (netip.AddrPort, error) {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), nil
 }
 
-// unmeasuredRoundTrip stands for one that is not known.
+// unmeasuredRoundTrip stands for a round trip that is not known.
 const unmeasuredRoundTrip = 100 * time.Millisecond
 
 // RoundTrip returns what the kernel has measured of the link's round trip.
@@ -59,7 +59,7 @@ func (c *Conn) RoundTrip() time.Duration {
 		if err == nil && info.Rtt > 0 {
 			measured = time.Duration(info.Rtt) * time.Microsecond
 		}
-		return nil // a guess does it
+		return nil // a guess will do
 	})
 	return measured
 }

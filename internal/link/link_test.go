@@ -206,8 +206,8 @@ func emptyFile(tb testing.TB) *os.File {
 // transfer feeds a file to a sink, and returns how both ends ended.
 func transfer(ctx context.Context, parent, child *link.Conn, from uint64, supply link.Supply, store link.Store) (fed, taken error) {
 	var feeding sync.WaitGroup
-	feeding.Go(func() { fed = link.Feed(ctx, parent, from, supply) })
-	taken = link.Take(ctx, child, from, store)
+	feeding.Go(func() { fed = link.NewFeeding(ctx, from, supply, link.Options{}).Run(parent) })
+	taken = link.NewTaking(ctx, from, store, link.Options{}).Run(child)
 	feeding.Wait()
 	return fed, taken
 }
@@ -248,7 +248,7 @@ func TestParentSendsWhatComesWithTheHello(t *testing.T) {
 		supply, store := &source{file: file, length: 1 << 20}, newSink(emptyFile(t), 0, 1<<20)
 		var feeding sync.WaitGroup
 		feeding.Go(func() {
-			if err := link.Feed(t.Context(), parent, 0, supply); err != nil {
+			if err := link.NewFeeding(t.Context(), 0, supply, link.Options{}).Run(parent); err != nil {
 				t.Error(err)
 			}
 		})
@@ -260,7 +260,7 @@ func TestParentSendsWhatComesWithTheHello(t *testing.T) {
 		if sent := supply.sentBytes(); sent != 100 {
 			t.Errorf("%d bytes were sent of 100 that may be", sent)
 		}
-		if err := link.Take(t.Context(), child, 0, store); err != nil {
+		if err := link.NewTaking(t.Context(), 0, store, link.Options{}).Run(child); err != nil {
 			t.Error(err)
 		}
 		feeding.Wait()
@@ -360,7 +360,7 @@ func TestBytesBeyondTheCreditEndTheLink(t *testing.T) {
 					at += uint64(length)
 				}
 			})
-			if err := link.Take(t.Context(), child, 0, store); !errors.Is(err, wire.ErrProtocol) {
+			if err := link.NewTaking(t.Context(), 0, store, link.Options{}).Run(child); !errors.Is(err, wire.ErrProtocol) {
 				t.Errorf("the link ended with %v, want %v", err, wire.ErrProtocol)
 			}
 			sending.Wait()
@@ -385,7 +385,7 @@ func TestBytesThatGoNowhereEndTheLink(t *testing.T) {
 	sending.Go(func() {
 		_ = parent.Send(append(wire.Header{Type: wire.Data, Length: 1, TreeVersion: 1}.Append(nil), 0)) // the link ends meanwhile
 	})
-	if err := link.Take(t.Context(), child, 0, nowhere{newSink(emptyFile(t), 0, 1)}); !errors.Is(err, wire.ErrProtocol) {
+	if err := link.NewTaking(t.Context(), 0, nowhere{newSink(emptyFile(t), 0, 1)}, link.Options{}).Run(child); !errors.Is(err, wire.ErrProtocol) {
 		t.Errorf("the link ended with %v, want %v", err, wire.ErrProtocol)
 	}
 	sending.Wait()
@@ -396,13 +396,13 @@ func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	n := newNeighbours(t)
 	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
 	defer parent.Close()
-	if err := link.Take(t.Context(), child, 0, newSink(emptyFile(t), 0, 1<<20)); !errors.Is(err, link.ErrSilent) {
+	if err := link.NewTaking(t.Context(), 0, newSink(emptyFile(t), 0, 1<<20), link.Options{}).Run(child); !errors.Is(err, link.ErrSilent) {
 		t.Errorf("a silent parent: %v", err)
 	}
 	parent, child = n.connect(t, wire.Hello{Stripes: 1}, 0)
 	defer child.Close()
 	file, content := randomFile(t, 64<<20)
-	if err := link.Feed(t.Context(), parent, 0, &source{file: file, length: uint64(len(content))}); !errors.Is(err, link.ErrSilent) {
+	if err := link.NewFeeding(t.Context(), 0, &source{file: file, length: uint64(len(content))}, link.Options{}).Run(parent); !errors.Is(err, link.ErrSilent) {
 		t.Errorf("a silent child: %v", err)
 	}
 }

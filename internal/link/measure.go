@@ -63,6 +63,6 @@ func openingTime(socket syscall.Conn) (time.Duration, error) {
 	return time.Duration(info.Rtt) * time.Microsecond, nil
 }
 
-// SaidNothing tells whether a link was not accepted because the other end closed it without
-// a word, as one does that only measures, and one that kept a contact for nothing.
+// SaidNothing reports whether a link was not accepted because the other end closed it without
+// a word, as a peer does that only measures, or that did not need its contact in the end.
 func SaidNothing(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, errSilent) }

@@ -17,7 +17,7 @@ import (
 // openTime is how long the opening of a link may take.
 const openTime = 5 * time.Second
 
-// drained is how much at most is read of who is refused: a few frames that came with the hello.
+// drained is how much is read, at most, of what a refused peer sent: a few frames that came with the hello.
 const drained = 4 << 10
 
 // protocol is what the opening negotiates, so that no other service is mistaken for a relay.
@@ -44,7 +44,7 @@ func Dial(ctx context.Context, dialer Dialer, address string, security identity.
 	return contact.Ask(ctx, hello, Answer{})
 }
 
-// Contact is a connection to a peer that has proven who it is, and was asked for nothing yet. The peer closes it if that
+// Contact is a connection to a peer that has proven who it is, and was not asked for anything yet. The peer closes it if that
 // takes too long.
 type Contact struct {
 	place     place
@@ -75,12 +75,12 @@ func connect(ctx context.Context, dialer Dialer, to place, security identity.TLS
 	return c, nil
 }
 
-// Close gives it up.
+// Close closes the connection.
 func (c *Contact) Close() { c.raw.Close() }
 
-// Ask opens a link over it, and tells the peer at once what it may send: the link begins a round trip earlier than by what a
-// Taking says first. If that fails, it is closed. One that was kept may have broken meanwhile: then the peer is connected to
-// again.
+// Ask opens a link over the connection, and tells the peer at once what it may send: bytes come a round trip earlier than if
+// Taking said so first. If that fails, the connection is closed. A contact that was kept may have broken meanwhile: then another
+// connection is made.
 func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -195,15 +195,15 @@ func (a *Asked) Welcome(welcome wire.Welcome) (*Conn, error) {
 	return established(a.raw, a.held, a.secure, a.Plaintext), nil
 }
 
-// Refuse says why the link is not opened, and closes it. The other has time to close first: a connection that is
+// Refuse says why the link is not opened, and closes it. The other end has time to close first: a connection that is
 // closed with something unread in it takes back what was said.
 func (a *Asked) Refuse(reason wire.Reason, text string) { a.Part(Bye{Reason: reason, Text: text}) }
 
-// Part is Refuse with all that is to be said.
+// Part is Refuse with a whole BYE.
 func (a *Asked) Part(bye Bye) {
 	defer a.raw.Close()
 	a.raw.SetDeadline(time.Now().Add(heartbeat))
-	// If that does not reach the other, it finds the connection closed.
+	// If that does not reach the other end, it finds the connection closed.
 	if _, err := a.secure.Write(wire.AppendBye(nil, bye.Reason, bye.Text, bye.Offset, 0)); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, drained))
 	}

@@ -77,7 +77,7 @@ func TestDrippingIsSilence(t *testing.T) {
 			}
 		})
 		begun := time.Now()
-		err := link.Take(t.Context(), child, 0, &sluggish{sink: newSink(to, 0, 1<<20), write: 50 * time.Millisecond})
+		err := link.NewTaking(t.Context(), 0, &sluggish{sink: newSink(to, 0, 1<<20), write: 50 * time.Millisecond}, link.Options{}).Run(child)
 		if took := time.Since(begun); !errors.Is(err, link.ErrSilent) || took > 10*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// chunk is after how many bytes it is told that they have come, so that they can
+	// chunk is the number of bytes after which their coming is told, so that they can
 	// be passed on while the rest of their frame is still coming.
 	chunk = 512 << 10
-	// worth is how many bytes are passed on although no more are there: a link of
-	// 100 Mbit/s takes a millisecond for as many. Fewer wait for others.
+	// worth is how many bytes are worth passing on although no more are there: a link of
+	// 100 Mbit/s takes a millisecond for as many. Fewer wait for more to come.
 	worth = 16 << 10
 	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
-	// no longer are passed on in chunks.
+	// less are passed on in chunks.
 	gatherTime = 5 * time.Millisecond
 	// wakeAt is how many bytes a reader of bulk is woken for. Waking it for every segment
 	// costs more than moving the bytes.
@@ -34,7 +34,7 @@ func (c *Conn) expectProgress() {
 	c.deadline = c.rested.Add(patience)
 }
 
-// excuse gives the neighbour the time that has passed since then: this side spent it with what it has, and did not read.
+// excuse gives the neighbour back the time that has passed: this side spent it with what it had, and did not read.
 func (c *Conn) excuse(since time.Time) {
 	c.deadline = c.deadline.Add(time.Since(since))
 	if !c.gathering {
@@ -83,7 +83,7 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	return moved, c.silent(err)
 }
 
-// wakeAfter has the reader woken when so many bytes are there. That it cannot be set
+// wakeAfter has the reader woken when so many bytes are there. If it cannot be set, that
 // costs nothing but time.
 func (c *Conn) wakeAfter(bytes int64) {
 	_ = c.control(func(fd int) error {

@@ -25,7 +25,7 @@ type pipe struct {
 // pipeSize is how much a pipe holds.
 const pipeSize = 1 << 20
 
-// pipes are those that nobody uses; what the collector drops is closed.
+// pipes are the pipes that nobody uses; those that the garbage collector drops are closed.
 var pipes = sync.Pool{New: func() any { return nil }}
 
 func newPipe() (*pipe, error) {
@@ -36,7 +36,7 @@ func newPipe() (*pipe, error) {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
 	}
-	// A smaller one does, too.
+	// A smaller one will do, too.
 	_, _ = unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, pipeSize)
 	p := &pipe{read: ends[0], write: ends[1]}
 	p.dropped = runtime.AddCleanup(p, closeEnds, ends)
@@ -46,7 +46,7 @@ func newPipe() (*pipe, error) {
 func (p *pipe) close() {
 	p.dropped.Stop()
 	closeEnds([2]int{p.read, p.write})
-	runtime.KeepAlive(p) // else it might be dropped before it is stopped
+	runtime.KeepAlive(p) // otherwise it might be collected before the cleanup is stopped
 }
 
 func closeEnds(ends [2]int) {
@@ -66,7 +66,7 @@ func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(m
 		return 0, err
 	}
 	p, err := newPipe()
-	if err != nil { // no more files may be open; that is no neighbour's fault, and a buffer does, too
+	if err != nil { // too many files are open: that is not the neighbour's fault, and a buffer will do
 		return c.copyTo(to.writer(), length, enough)
 	}
 	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, excuse: c.excuse}

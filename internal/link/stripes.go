@@ -118,8 +118,8 @@ func (s *stripes) leave(conn *Conn, err error) {
 	}
 }
 
-// Admits reports whether a stripe may join, by its number, which counts from zero: one that broke may come back before
-// it is noticed that it did. None joins a link that has ended.
+// Admits reports whether a stripe may join, by its number, which counts from zero: a stripe that broke may come back before
+// this end notices that it broke. None joins a link that has ended.
 func (s *stripes) Admits(stripe int) bool {
 	most := s.options.Bounds.Most
 	return most > 1 && stripe < most && s.living() < 2*most && s.ctx.Err() == nil
@@ -205,7 +205,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 	}
 }
 
-// tooMany reports whether one that ended is not kept open, since the link is steered and
+// tooMany reports whether a stripe that ended is not to be opened again, because the link is steered and
 // fewer are wanted.
 func (s *stripes) tooMany() bool {
 	s.counting.Lock()

@@ -303,7 +303,7 @@ func TestOneStripeIsInOrder(t *testing.T) {
 		header := wire.Header{Type: wire.Data, Length: 4, Offset: 8, TreeVersion: 1}
 		_ = parent.Send(append(header.Append(nil), "data"...))
 	})
-	err := link.Take(t.Context(), child, 0, newSink(emptyFile(t), 0, 1<<20))
+	err := link.NewTaking(t.Context(), 0, newSink(emptyFile(t), 0, 1<<20), link.Options{}).Run(child)
 	sending.Wait()
 	parent.Close()
 	if !errors.Is(err, wire.ErrProtocol) {

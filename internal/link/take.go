@@ -27,7 +27,7 @@ type Taking struct {
 	told   bool // the store knows the end
 	bid    bool // the parent was told that nothing more is wanted
 
-	has atomic.Uint64 // all before it has landed; for who does not wait for the store, which may take its time
+	has atomic.Uint64 // everything before it has landed; for callers that do not wait for the store, which may take its time
 }
 
 // NewTaking returns the link to a parent of which all from an offset on is wanted.
@@ -38,14 +38,8 @@ func NewTaking(ctx context.Context, from uint64, store Store, options Options) *
 	return t
 }
 
-// Take takes what a parent sends over one connection, from an offset on, until the store is
-// done, which is nil, or the link breaks, or ctx is done. It closes the link.
-func Take(ctx context.Context, conn *Conn, from uint64, store Store) error {
-	return NewTaking(ctx, from, store, Options{}).Run(conn)
-}
-
 // Run takes what comes over a first stripe and those that join it, until the store is
-// done, which is nil, or all of them broke, or the context is done.
+// done, which is nil, or all of them broke, or the context is done. It closes them.
 func (t *Taking) Run(conn *Conn) error {
 	err := t.run(conn)
 	t.mu.Lock()
@@ -144,8 +138,8 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// answer tells the parent what changes, and that this child lives. All stripes do: what is
-// said on one that is slow was said on another before.
+// answer tells the parent what changes, and that this child lives. All stripes do: what a slow
+// stripe says was said on another before.
 func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()

@@ -18,7 +18,7 @@ func (f *Feeding) tune(first *Conn) {
 	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
 	}
-	info := first.info()
+	info := first.Info()
 	tuner := parallel.New(leastRTT(info), f.options.Earlier, f.options.Bounds)
 	f.choose(tuner.Choice())
 	if info == nil {
@@ -81,8 +81,8 @@ func (f *Feeding) handOut(piece uint64) {
 	}
 }
 
-// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. What
-// waits in one that turns slow, all wait for.
+// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. If a stripe turns
+// slow, all others wait for what is in its socket.
 const (
 	unsentPieces = 4
 	leastUnsent  = 128 << 10
@@ -118,7 +118,7 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	o.forget(conns)
 	var rtt, busy, known time.Duration
 	for _, conn := range conns {
-		info := conn.info()
+		info := conn.Info()
 		if info == nil {
 			continue // it ends
 		}
@@ -143,7 +143,7 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 
 // forget drops the stripes that have ended, of those that are not looked at.
 func (o *lookout) forget(conns []*Conn) {
-	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.info() == nil })
+	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.Info() == nil })
 }
 
 // leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.

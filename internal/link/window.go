@@ -45,8 +45,8 @@ const (
 	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
 )
 
-// canLock tells whether the kernel, since 5.15, lets a buffer be locked and unlocked. Without that one that was set
-// would stay as small as it is for ever: it is left alone then, and windows are bounded by their clamp as far as that lasts.
+// canLock reports whether the kernel lets a buffer be locked and unlocked, as it does since 5.15. Otherwise a buffer that was set
+// would stay as small as that for ever: then it is left alone, and windows are bounded by their clamp, as long as that holds.
 var canLock = sync.OnceValue(func() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -56,7 +56,7 @@ var canLock = sync.OnceValue(func() bool {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, unlocked) == nil
 })
 
-// HoldsWindows tells whether the kernel keeps the windows that it is told.
+// HoldsWindows reports whether the kernel keeps the windows that it is told.
 func HoldsWindows() bool { return canLock() }
 
 // setBuffer sets the receive buffer; the kernel doubles what it is told.
@@ -126,7 +126,7 @@ func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	return fits, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
-// isUsedUp tells whether the other end was shown no larger window than this: what it was shown needs room. Kernels
+// isUsedUp reports whether the other end was shown no larger window than this: what it was shown needs room. Kernels
 // before 6.2 do not tell.
 func isUsedUp(fd, bytes int) bool {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 )
 
-// PlaceFor is how long the place of a client is kept that is cut off; and that of one that brings nothing, while
-// another waits for it.
+// PlaceFor is how long a client that is cut off keeps its place; and one that brings nothing, while
+// another waits for the place.
 const PlaceFor = 15 * time.Second
 
 // Place is what a client has that was let in.
@@ -27,8 +27,8 @@ type Room struct {
 	Given []string      // clients that give up their places for it
 }
 
-// RoomFor says whether a client's minimum fits beside the places that others have. Who waits has those of clients that
-// bring nothing, no more of them than it takes: the lowest priority first, and of one priority the one that has
+// RoomFor reports whether a client's minimum fits beside the places that others have. A client that waits gets the places of
+// clients that bring nothing, no more of them than it takes: the lowest priority first, and of one priority the client that has
 // been silent for the longest.
 func (p Policy) RoomFor(share Share, others []Place) Room {
 	if p.Admission == "" || p.Admission == Admit || p.Link == 0 {
@@ -59,8 +59,8 @@ func (p Policy) RoomFor(share Share, others []Place) Room {
 	return room
 }
 
-// idle returns the places that a client may have, in the order in which they go. None is of a higher priority: what is
-// kept for who comes first is not for those that come after. Without a queue nobody waits.
+// idle returns the places that a client may have, in the order in which they are taken. None is of a higher priority: a place
+// that is kept for a client that comes first is not for those that come after it. Without a queue nobody waits.
 func (p Policy) idle(share Share, others []Place) (idle []Place) {
 	for _, other := range others {
 		if p.Admission == Queue && other.Silent >= PlaceFor && other.Minimum > 0 && other.Priority <= share.Priority {

@@ -137,7 +137,7 @@ func (p Policy) Validate() error {
 	return errors.Join(problems...)
 }
 
-// fits says that a share never does, so that who has it is never admitted.
+// fits says why a share never fits, so that a client with it is never admitted; nil if it fits.
 func (p Policy) fits(where string, s Share) error {
 	if p.Link == 0 || s.Minimum <= p.Link || p.Admission == "" || p.Admission == Admit {
 		return nil
@@ -173,7 +173,7 @@ func (s Share) validate(where string) error {
 	return errors.Join(problems...)
 }
 
-// Client is one that is to get something.
+// Client is a client that is to get something.
 type Client struct {
 	Name   string
 	Labels map[string]string
@@ -181,7 +181,7 @@ type Client struct {
 	Groups []string
 }
 
-// allGroups is what somebody has who may join every group.
+// allGroups stands for every group, in what a client may join.
 const allGroups = "*"
 
 // ShareFor returns what a client gets.

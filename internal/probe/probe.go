@@ -64,8 +64,8 @@ const (
 // place is where an agent says it is.
 type place struct{ agent, address string }
 
-// New returns a prober that dials as a link is dialled. Who has proven where it is, is kept among the contacts. It calls
-// done after each round.
+// New returns a prober that dials as a link is dialled. Connections to agents that have proven where they are are kept among the
+// contacts. It calls done after each round.
 func New(dialer link.Dialer, contacts *link.Contacts, log *slog.Logger, done func()) *Prober {
 	return &Prober{
 		dialer: dialer, contacts: contacts, log: log, done: done, asked: make(chan *groupv1.Measuring, 1), settled: make(chan struct{}),
@@ -146,7 +146,7 @@ func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
 	for _, agent := range agents[:min(len(agents), most)] {
 		all.Go(func() error {
 			if p.note(ctx, agent) && isFirst {
-				// All have begun at the same time: who has not answered a little later is not the nearest one.
+				// All have begun at the same time: an agent that has not answered a little later is not the nearest one.
 				nearest.Do(func() { soon = time.AfterFunc(max(time.Since(begun)/4, leastWait), p.finish) })
 			}
 			return nil
@@ -201,7 +201,7 @@ func (p *Prober) measure(ctx context.Context, agent *groupv1.Neighbour) (shortes
 	return shortest, err
 }
 
-// measureAt measures several times: in the first round at once, else one after the other, which tells more where a queue
+// measureAt measures several times: all at once in the first round, otherwise one after the other, which tells more where a queue
 // comes and goes.
 func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duration, err error) {
 	var measured [tries]time.Duration

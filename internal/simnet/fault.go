@@ -214,17 +214,6 @@ func (h *Host) Refuse(on bool) {
 	h.refuse = on
 }
 
-// Exhaust has every Accept of the host fail with err, such as syscall.EMFILE,
-// until it is called with nil.
-func (h *Host) Exhaust(err error) {
-	h.net.mu.Lock()
-	defer h.net.mu.Unlock()
-	h.tired = err
-	for _, l := range h.listeners {
-		l.changed.wake()
-	}
-}
-
 // HealAll ends every fault but kills: cuts, slowness, narrowness, frozen hosts.
 func (n *Network) HealAll() {
 	n.mu.Lock()
@@ -234,7 +223,7 @@ func (n *Network) HealAll() {
 		w.mend()
 	}
 	for _, h := range n.sortedHosts() {
-		h.refuse, h.tired = false, nil
+		h.refuse = false
 		h.melt()
 	}
 }

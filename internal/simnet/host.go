@@ -17,7 +17,6 @@ type Host struct {
 	frozen bool // the process is stopped; the kernel goes on
 	thawed []func()
 	refuse bool
-	tired  error // of Accept
 
 	listeners map[int]*listener
 	sockets   map[int]*PacketConn

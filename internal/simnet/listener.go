@@ -1,9 +1,6 @@
 package simnet
 
-import (
-	"net"
-	"os"
-)
+import "net"
 
 // backlog is how many connections wait for Accept; more are asked to try again.
 const backlog = 128
@@ -30,19 +27,16 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Accept waits for a connection. It fails at once while the host is exhausted.
+// Accept waits for a connection.
 func (l *listener) Accept() (net.Conn, error) {
 	n := l.host.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.await(&l.changed, func() bool {
-		return l.closed || !l.host.frozen && (len(l.waiting) > 0 || l.host.tired != nil)
+		return l.closed || !l.host.frozen && len(l.waiting) > 0
 	})
-	switch {
-	case l.closed:
+	if l.closed {
 		return nil, l.fail(net.ErrClosed)
-	case l.host.tired != nil:
-		return nil, l.fail(os.NewSyscallError("accept4", l.host.tired))
 	}
 	first := l.waiting[0]
 	l.waiting = l.waiting[1:]

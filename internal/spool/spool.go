@@ -59,13 +59,13 @@ func unnamed(dir string) (*os.File, error) {
 	if err == nil {
 		return os.NewFile(uintptr(fd), dir+"/spool"), nil
 	}
-	// Somebody may have removed the directory, as those who clean up do: what is in the files does not need it.
+	// Somebody may have removed the directory, as a clean-up does: what is in the files does not need it.
 	if errors.Is(err, unix.ENOENT) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	// Not every file system can make one that never had a name.
+	// Not every file system can make a file that never had a name.
 	file, err := os.CreateTemp(dir, "spool-")
 	if err != nil {
 		return nil, err

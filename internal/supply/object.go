@@ -41,7 +41,7 @@ func (s *Object) Begin(version uint64) {
 	s.version, s.checked = version, false
 }
 
-// reader returns one that nobody uses.
+// reader returns a reader that nobody uses.
 func (s *Object) reader() *object.Reader {
 	last := len(s.resting) - 1
 	if last < 0 {

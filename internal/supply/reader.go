@@ -5,8 +5,8 @@ import "io"
 // mostEmpty is how often in a row a reader may give neither bytes nor an error, as in bufio.
 const mostEmpty = 100
 
-// Reader returns a reader that gives bytes or an error with every read, whatever it reads from: one that gives
-// neither again and again ends with io.ErrNoProgress.
+// Reader returns a reader that gives bytes or an error with every read, whatever it reads from: if that gives
+// neither again and again, it ends with io.ErrNoProgress.
 func Reader(from io.Reader) io.Reader { return giving{from} }
 
 type giving struct{ from io.Reader }

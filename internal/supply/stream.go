@@ -131,7 +131,7 @@ func (s *Stream) ReleaseAll(upTo uint64) bool {
 	return s.arrived-s.released < before
 }
 
-// MoreSent tells one who waits for something to be given back that something was sent, which may have been all that kept it.
+// MoreSent tells whoever waits to give something back that something was sent: that may have been all that kept it.
 func (s *Stream) MoreSent() <-chan struct{} { return s.sent }
 
 // ReadAt reads what is kept from an offset on into p, as far as it has come.
@@ -195,7 +195,7 @@ func (s *Stream) Sent(offset uint64, portion link.Portion) {
 	s.release()
 	select {
 	case s.sent <- struct{}{}:
-	default: // who waits is told already
+	default: // whoever waits was told already
 	}
 }
 
@@ -206,7 +206,7 @@ func (s *Stream) SentUpTo() uint64 {
 	return s.most
 }
 
-// Acked has nothing to do: who sends releases what is acknowledged.
+// Acked has nothing to do: the sender releases what is acknowledged.
 func (s *Stream) Acked(uint64, relay.Level) error { return nil }
 
 // Carried returns how much was sent, what was sent again counted again.

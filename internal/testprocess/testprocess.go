@@ -84,7 +84,7 @@ func Freeze(t testing.TB, process *os.Process) {
 	}
 }
 
-// frozen tells whether all threads of a process are stopped.
+// frozen reports whether all threads of a process are stopped.
 func frozen(t testing.TB, process *os.Process) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process.Pid))

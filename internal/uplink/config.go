@@ -63,7 +63,7 @@ var keys = []string{"endpoints", "trustDomain", "credentialsDir", "renew", "serv
 func unknownKeys(text []byte) error {
 	var tree map[string]any
 	if yaml.Unmarshal(text, &tree) != nil {
-		return nil // what is no YAML is complained about by who reads it
+		return nil // whoever reads it complains if it is no YAML
 	}
 	var problems []error
 	for _, key := range slices.Sorted(maps.Keys(tree)) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // Tickets are files that a service can be let in by. Without any, somebody else puts its
@@ -68,7 +69,7 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	return nil
 }
 
-// askedWhere says where a manager was looked for, if who is there did not answer as one.
+// askedWhere says where a manager was looked for, if what is there did not answer as one.
 func askedWhere(err error, config Config) string {
 	if status.Code(err) != codes.Unavailable || Reason(err) != "" {
 		return ""
@@ -110,16 +111,14 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 			return err
 		}
 		log.Warn("not let in yet; trying again", "error", err)
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, enterPause) {
 			return ctx.Err()
-		case <-time.After(enterPause):
 		}
 	}
 }
 
-// EnterPod exchanges the token of this pod's ServiceAccount, where the configuration names one and the credentials are not
-// there or have expired. Where so many pods come at once that they have to wait, it does. Who dials keeps fresh those that are good.
+// EnterPod exchanges the token of this pod's ServiceAccount, if the configuration names one and the credentials are not
+// there or have expired. It waits where many pods come at once. Credentials that are good are renewed by whoever dials.
 func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil

@@ -20,7 +20,7 @@ func (h *handshakes) note(err error) {
 	h.err = err
 }
 
-// HandshakeError returns why the last handshake with who is at a manager's address failed; nil if it did not, or there was none.
+// HandshakeError returns why the last handshake at a manager's address failed; nil if it did not, or there was none.
 func (u *Uplink) HandshakeError() error {
 	u.handshakes.mu.Lock()
 	defer u.handshakes.mu.Unlock()

@@ -173,7 +173,7 @@ func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
 }
 
 // AgentFenced says that another process registered as the same agent.
-type AgentFenced struct{ State agentv1.AgentState }
+type AgentFenced struct{}
 
 func (e *AgentFenced) Error() string {
 	return "registration ended: another process registered as the same agent, with the same credentials"
@@ -217,7 +217,7 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
 					return errGivenUp // it was given up: register again
 				}
-				return &AgentFenced{answer.GetState()}
+				return &AgentFenced{}
 			},
 		})
 	})
@@ -280,7 +280,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if time.Since(began) > held {
 			failed, told = 0, false
 		}
-		// A manager that restarts, or another that begins to lead, is no news; who is never heard has to be told of, and
+		// That a manager restarts, or another begins to lead, is no news. That none is ever heard has to be told, but
 		// not with every attempt.
 		level, silent := slog.LevelDebug, u.reach.isSilent()
 		failed++
@@ -315,8 +315,8 @@ func (u *Uplink) sayAlone(ctx context.Context, what string) {
 	u.log.Warn("not connected to a manager; trying again", "what", what, "error", why)
 }
 
-// brokenBy says why a stream has broken that nobody here has closed: what says that a client was closed is then of a manager
-// that asked another in vain.
+// brokenBy says why a stream broke that nobody here closed. If the text says that the client connection is closing, it is the
+// answering manager's own connection to the leader.
 func brokenBy(err error) string {
 	if text := Words(err); text != closedWords {
 		return text

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// awayPatience is how long no manager may be heard before somebody is told: one that restarts, or another that
+// awayPatience is how long no manager may be heard before somebody is told: that a manager restarts, or another
 // begins to lead, is no news.
 const awayPatience = 5 * time.Second
 
@@ -57,8 +57,8 @@ func (r *reach) isAway() {
 	}
 }
 
-// say has something told, in the place of what was not told yet. Whoever is told may take as long as it likes, as who writes to a
-// terminal that stands still: nothing else waits for that. The caller has the lock.
+// say has something told, in place of what was not told yet. The callback may take as long as it likes, as when it writes to a
+// terminal that stands still: nothing else waits for it. The caller has the lock.
 func (r *reach) say(since time.Time) {
 	r.news = &since
 	if !r.telling {

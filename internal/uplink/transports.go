@@ -13,7 +13,7 @@ import (
 // find that a manager is silent.
 const renewAtMost = 2 * time.Second
 
-// transports are the connections below one that gRPC shows. A connection may lead to a
+// transports are the network connections below a gRPC connection. One may lead to a
 // manager that hangs, through a proxy that is alive: only a new one finds another manager.
 type transports struct {
 	managers  *manual.Resolver

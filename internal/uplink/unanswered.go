@@ -40,7 +40,7 @@ func (u *Uplink) tellUnanswered(ctx context.Context, method string, request, ans
 	return &Unanswered{error: err, Endpoints: u.config.Endpoints, Why: why}
 }
 
-// isUnanswered tells whether nobody has answered: a manager gives its errors reasons, and one that is connected may be slow.
+// isUnanswered reports whether nobody has answered: a manager gives its errors reasons, and may be slow if it is connected.
 func isUnanswered(err error, state connectivity.State) bool {
 	switch status.Code(err) {
 	case codes.Unavailable:

@@ -49,7 +49,7 @@ const callPolicy = `{
 }`
 
 // reconnect bounds how long a broken connection waits before it is tried again, and how
-// long one that was taken may lead to nobody: a session has to find another manager in time.
+// long one that was accepted may lead to nobody: a session has to find another manager in time.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -143,7 +143,7 @@ func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.Dia
 	return &Named{connection, at}, nil
 }
 
-// Move has it dialled at other addresses from now on. A connection to one that is among them stays.
+// Move has the gatherer dialled at other addresses from now on. A connection to one of them stays.
 func (n *Named) Move(addresses []string) { n.transports.move(addresses) }
 
 // Over has the managers dialled by a dialer; nil changes nothing.
@@ -255,7 +255,8 @@ func Enroll(ctx context.Context, config Config, role identity.Role, token string
 }
 
 // EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join
-// token it does not say who the managers are: that is known by their CA. A ServiceAccount of another role is refused; no role is any.
+// token it does not say who the managers are: they are known by their CA. A ServiceAccount of another role is refused, unless role is
+// empty.
 func EnrollPod(ctx context.Context, config Config, role identity.Role, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
@@ -342,7 +343,7 @@ func (e inWords) Is(target error) bool {
 	return target == context.Canceled && status.Code(e.error) == codes.Canceled
 }
 
-// sleep waits about so long, give or take half, so that many who were cut off at
+// sleep waits about so long, give or take half, so that many clients that were cut off at
 // once do not come back at once. It returns false when ctx is done.
 func sleep(ctx context.Context, about time.Duration) bool {
 	return pause.For(ctx, about/2+rand.N(about))

@@ -51,8 +51,8 @@ type RevocationEvent struct {
 	Change   *groupv1.Revocation
 }
 
-// WatchRevocations is WatchMembers for who was revoked. heard is called with everything that a
-// manager says, heartbeats among it.
+// WatchRevocations is WatchMembers for revoked identities. heard is called whenever a
+// manager says anything, be it a heartbeat.
 func (u *Uplink) WatchRevocations(ctx context.Context, each func(RevocationEvent) error, heard func()) error {
 	return watch(ctx, u, "watch revocations",
 		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchRevocationsResponse], error) {

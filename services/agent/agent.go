@@ -21,6 +21,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	"github.com/groupcast/groupcast/internal/linkspeed"
 	"github.com/groupcast/groupcast/internal/probe"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/agent/cache"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	if err != nil {
 		return fmt.Errorf("data port (set data.listen to another address): %w", err)
 	}
-	registration, err := register(config, store.Limit(), listener.Addr().String())
+	registration, err := registrationOf(config, store.Limit(), listener.Addr().String())
 	if err != nil {
 		listener.Close()
 		if datagrams != nil {
@@ -106,7 +107,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// keptMost returns of how many deliveries something is kept: half of the files that may be open are for others.
+// keptMost returns of how many ended deliveries something may be kept: as many as half of the files that may be open.
 func keptMost() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -115,8 +116,8 @@ func keptMost() int {
 	return int(min(limit.Cur/2, math.MaxInt))
 }
 
-// register describes the agent to the managers.
-func register(config *Config, cacheBytes uint64, listening string) (*agentv1.Registration, error) {
+// registrationOf returns how the agent describes itself to the managers.
+func registrationOf(config *Config, cacheBytes uint64, listening string) (*agentv1.Registration, error) {
 	hostname, err := os.Hostname()
 	if err != nil && config.Node == "" {
 		return nil, fmt.Errorf("name of this machine (set node): %w", err)
@@ -128,7 +129,7 @@ func register(config *Config, cacheBytes uint64, listening string) (*agentv1.Reg
 	return &agentv1.Registration{
 		Node: cmp.Or(config.Node, hostname), Zone: config.Zone, Addresses: addresses,
 		Capacity: &agentv1.Capacity{
-			CacheBytes: cacheBytes, UplinkBytesPerSecond: cmp.Or(uint64(config.Data.Uplink), linkSpeed(interfaces, addresses)),
+			CacheBytes: cacheBytes, UplinkBytesPerSecond: cmp.Or(uint64(config.Data.Uplink), linkSpeed(linkspeed.Interfaces, addresses)),
 		},
 	}, nil
 }

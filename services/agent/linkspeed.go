@@ -3,26 +3,24 @@ package agent
 import (
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+
+	"github.com/groupcast/groupcast/internal/linkspeed"
 )
 
-// interfaces is where the kernel tells of network interfaces.
-const interfaces = "/sys/class/net"
-
-// linkSpeed returns how many bytes a second the network interface can send that has the first of an agent's addresses:
-// what the driver states of a physical one, or of several that are bonded. It is 0 if none states anything; virtual
-// ones state what they like.
+// linkSpeed returns how many bytes a second the network interface that has the first of an agent's addresses can send, if
+// it is a physical one, or several that are bonded, and says so; otherwise, that of the next address. It is 0 if none does.
 func linkSpeed(dir string, addresses []string) uint64 {
 	devices := devicesByAddress()
 	for _, address := range addresses {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			continue // a name: who it is, only others need to know
+			continue // a name: only others need to resolve it
 		}
-		if speed := statedSpeed(filepath.Join(dir, devices[at.Addr()])); speed > 0 {
+		device, isHere := devices[at.Addr()]
+		if !isHere || !linkspeed.IsPhysical(dir, device) {
+			continue
+		}
+		if speed := linkspeed.Stated(dir, device); speed > 0 {
 			return speed
 		}
 	}
@@ -42,25 +40,4 @@ func devicesByAddress() map[netip.Addr]string {
 		}
 	}
 	return devices
-}
-
-// statedSpeed returns an interface's speed in bytes per second; 0 if it is not physical, or does not state one.
-func statedSpeed(device string) uint64 {
-	if !exists(filepath.Join(device, "device")) && !exists(filepath.Join(device, "bonding")) {
-		return 0
-	}
-	text, err := os.ReadFile(filepath.Join(device, "speed"))
-	if err != nil {
-		return 0
-	}
-	megabits, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil || megabits <= 0 {
-		return 0
-	}
-	return uint64(megabits) * 1e6 / 8
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

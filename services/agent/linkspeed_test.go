@@ -43,7 +43,7 @@ func TestLinkSpeedIsWhatTheInterfaceStates(t *testing.T) {
 func TestUplinkIsTold(t *testing.T) {
 	config := Defaults()
 	config.Data.Uplink = 5e6
-	registration, err := register(config, 0, "127.0.0.1:7410")
+	registration, err := registrationOf(config, 0, "127.0.0.1:7410")
 	if err != nil {
 		t.Fatal(err)
 	}

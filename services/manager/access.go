@@ -9,6 +9,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -48,10 +49,8 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 			next = accessRetry
 			env.Log.Warn("the operator's configuration could not be written; trying again", "file", file, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, next) {
 			return nil
-		case <-time.After(next):
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
@@ -140,10 +141,8 @@ func (l *leadership) insist(ctx context.Context, what string, do func(context.Co
 		if err != nil && !errors.Is(err, ledger.ErrNotLeading) {
 			l.log.Warn("trying again", "what", what, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, retryPause) {
 			return nil
-		case <-time.After(retryPause):
 		}
 	}
 }
@@ -161,8 +160,8 @@ func (l *leadership) campaign(ctx context.Context) error {
 	}
 	by := ledger.Open(term, l.store, l.view)
 	registry := group.Lead(by, l.store, l.view, l.accounts, l.log)
-	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), registry.IsCutOff, l.metrics, l.log)
-	replicas := replication.Lead(by, l.store, l.view, registry, l.places, l.replicated, l.log)
+	desk := delivery.Lead(by, l.store, l.view, l.signer, survey.Lead(l.view, l.surveyed), registry, l.metrics, l.log)
+	replicas := replication.Lead(by, l.store, l.view, registry, registry, l.places, l.replicated, l.log)
 	l.lead(registry, desk, replicas)
 	defer l.lead(nil, nil, nil)
 	l.log.Info("this manager leads", "term", term.Number)

@@ -71,7 +71,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	}
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
-		View: shown, Leading: leading, CA: ca, Started: time.Now(), Room: state.Room,
+		View: shown, Leading: leading, CA: ca, Started: time.Now(), WriteRefusal: state.WriteRefusal,
 		Security: security, ServiceAccounts: inCluster.reviewer(),
 	}
 	unary, stream := server.Interceptors(env.Metrics)

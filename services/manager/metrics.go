@@ -51,7 +51,7 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
 	gauge("groupcast_manager_agents_expected", "1 where pods of agents are to be here, as every manager of the release knows.", func() float64 { return truth(server.Expects(identity.Agent)) })
 	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
-	gauge("groupcast_manager_cut_off", "1 while most members and agents that this manager heard have fallen silent at once, so that it takes itself for cut off, and nobody for gone; 0 unless it leads.", func() float64 {
+	gauge("groupcast_manager_cut_off", "1 while most members, agents and replicators that this manager heard have fallen silent at once, so that it takes itself for cut off, and nobody for gone; 0 unless it leads.", func() float64 {
 		registry := leading.Registry()
 		return truth(registry != nil && registry.IsCutOff())
 	})
@@ -68,9 +68,9 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	}
 	gauge("groupcast_manager_certificate_issued_timestamp_seconds", "Since when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotBefore }))
 	gauge("groupcast_manager_certificate_expiry_timestamp_seconds", "Until when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotAfter }))
-	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.Room() != nil) })
+	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.WriteRefusal() != nil) })
 	gauge("groupcast_manager_large_writes_refused", "1 while large writes are refused, as deliveries to hundreds of members: the store has 90 % of what it may, or its disk has little room beside what small ones need.",
-		func() float64 { return truth(state.RoomForLarge() != nil) })
+		func() float64 { return truth(state.LargeWriteRefusal() != nil) })
 }
 
 func standing(leading *leadership) delivery.Standing {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -55,12 +55,7 @@ func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identi
 // keepCertified renews the certificate at half of its life, until ctx is done.
 func keepCertified(ctx context.Context, env daemon.Env, certify func() error) {
 	next := identity.CertificateLifetime / 2
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(next):
-		}
+	for pause.For(ctx, next) {
 		next = identity.CertificateLifetime / 2
 		if err := certify(); err != nil {
 			next = accessRetry

@@ -8,31 +8,23 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/linkspeed"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/printable"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
-const (
-	// gathering is how long replicas are waited for: those that are not there by then hear
-	// nothing, and the others do not wait for them.
-	gathering = 5 * time.Second
-	// defaultCeiling is the rate, in bytes per second, that is never exceeded where the
-	// interface does not tell its own.
-	defaultCeiling = 1.25e9
-)
+// gathering is how long replicas are waited for: those that are not there by then hear
+// nothing, and the others do not wait for them.
+const gathering = 5 * time.Second
 
 // leg is the part of a replication that goes to one LAN. Other LANs go on without it.
 type leg struct {
@@ -287,10 +279,9 @@ func givenUp(member send.Receipt) string {
 // ceiling is the most bytes per second: the least of what was asked for, what is configured,
 // and what the interface can.
 func (w *worker) ceiling(device string, asked uint64) float64 {
-	most := defaultCeiling
-	text, err := os.ReadFile(filepath.Join("/sys/class/net", filepath.Base(device), "speed"))
-	if megabits, wrong := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && wrong == nil && megabits > 0 {
-		most = float64(megabits) * 1e6 / 8
+	most := linkspeed.Presumed
+	if stated := linkspeed.Stated(linkspeed.Interfaces, device); stated > 0 {
+		most = float64(stated)
 	}
 	for _, bound := range []float64{float64(asked), float64(w.config.Rate)} {
 		if bound > 0 {

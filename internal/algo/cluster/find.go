@@ -120,7 +120,7 @@ func (f *finder) ties(at int) map[string]ties {
 	return all
 }
 
-// joins tells whether a node with these ties may come into a cluster of a size.
+// joins reports whether a node with these ties may come into a cluster of a size.
 func (t ties) joins(size int, threshold time.Duration) bool {
 	return t.known >= min(size, enough) && t.worst <= threshold
 }

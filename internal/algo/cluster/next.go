@@ -150,7 +150,7 @@ func (o *outlook) mayBeNear(one candidate) bool {
 	return one.guess <= 2*o.threshold
 }
 
-// takes tells whether to measure a node, and counts it as known from then on.
+// takes reports whether to measure a node, and counts it as known from then on.
 func (o *outlook) takes(one candidate) bool {
 	most := acquainted
 	switch {

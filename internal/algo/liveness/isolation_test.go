@@ -9,28 +9,30 @@ import (
 
 func TestIsolation(t *testing.T) {
 	type step struct {
-		after       time.Duration
-		missed, all int
-		cutOff      bool
+		after                time.Duration
+		missed, doubted, all int
+		cutOff               bool
 	}
 	for name, steps := range map[string][]step{
-		"one of one, and two of two, may well be gone": {{0, 1, 1, false}, {time.Second, 2, 2, false}},
-		"half may be a switch of theirs":               {{0, 4, 8, false}, {time.Second, 5, 8, true}},
+		"one of one, and two of two, may well be gone": {{0, 1, 0, 1, false}, {time.Second, 2, 0, 2, false}},
+		"half may be a switch of theirs":               {{0, 4, 0, 8, false}, {time.Second, 5, 0, 8, true}},
 		"who is back waits for the others": {
-			{0, 100, 100, true}, {30 * time.Second, 100, 100, true}, {31 * time.Second, 40, 100, true}, {39 * time.Second, 3, 100, true}, {41 * time.Second, 1, 100, false},
+			{0, 100, 0, 100, true}, {30 * time.Second, 100, 0, 100, true}, {31 * time.Second, 40, 0, 100, true}, {39 * time.Second, 3, 0, 100, true}, {41 * time.Second, 1, 0, 100, false},
 		},
+		"most whose streams have ended may well be gone": {{0, 0, 99, 100, false}, {time.Second, 2, 97, 100, false}},
+		"nobody at all is heard":                         {{0, 0, 4, 4, false}, {time.Second, 0, 5, 5, true}, {2 * time.Second, 1, 4, 5, true}, {121 * time.Second, 0, 5, 5, false}},
 		"after two minutes they are gone": {
-			{0, 100, 100, true}, {119 * time.Second, 100, 100, true}, {2 * time.Minute, 100, 100, false}, {125 * time.Second, 0, 1, false},
+			{0, 100, 0, 100, true}, {119 * time.Second, 100, 0, 100, true}, {2 * time.Minute, 100, 0, 100, false}, {125 * time.Second, 0, 0, 1, false},
 		},
 		"each time it has two minutes": {
-			{0, 3, 3, true}, {time.Minute, 3, 3, true}, {61 * time.Second, 0, 3, true}, {2 * time.Minute, 3, 3, true}, {239 * time.Second, 3, 3, true}, {240 * time.Second, 3, 3, false},
+			{0, 3, 0, 3, true}, {time.Minute, 3, 0, 3, true}, {61 * time.Second, 0, 0, 3, true}, {2 * time.Minute, 3, 0, 3, true}, {239 * time.Second, 3, 0, 3, true}, {240 * time.Second, 3, 0, 3, false},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var isolation liveness.Isolation
 			for _, s := range steps {
-				if got := isolation.Step(s.missed, s.all, epoch.Add(s.after)); got != s.cutOff {
-					t.Errorf("after %v without %d of %d: %v, want %v", s.after, s.missed, s.all, got, s.cutOff)
+				if got := isolation.Step(s.missed, s.doubted, s.all, epoch.Add(s.after)); got != s.cutOff {
+					t.Errorf("after %v without %d and %d of %d: %v, want %v", s.after, s.missed, s.doubted, s.all, got, s.cutOff)
 				}
 			}
 		})
@@ -48,8 +50,8 @@ func TestDeafnessIsNobodysSilence(t *testing.T) {
 	for second := 1.0; second <= 5; second++ {
 		table.Awake(at(second))
 	}
-	if missed := table.Missed(5*time.Second, at(5)); missed != 1 {
-		t.Errorf("%d are missed after 5 s, want the one that was heard", missed)
+	if missed, doubted := table.Missed(5*time.Second, at(5)); missed != 1 || doubted != 1 {
+		t.Errorf("%d are missed after 5 s, and %d are doubted, want the one that was heard, and the one that is doubted", missed, doubted)
 	}
 	table.Deaf(true, at(5))
 	for second := 6.0; second <= 100; second++ {

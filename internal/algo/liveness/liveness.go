@@ -19,9 +19,10 @@ type Table[K comparable] struct {
 }
 
 type entry[K comparable] struct {
-	key   K
-	heard time.Time // less what the owner had stood still by then
-	spoke bool      // it was heard, and is not only presumed or doubted
+	key     K
+	heard   time.Time // less what the owner had stood still by then
+	spoke   bool      // it was heard, and is not only presumed
+	doubted bool      // since then something has said that it may be gone
 }
 
 // NewTable returns an empty table. A peer is silent once it was not heard for patience.
@@ -38,16 +39,20 @@ func (t *Table[K]) AskedWithin(most time.Duration, now time.Time) *Table[K] {
 }
 
 // Heard notes that the peer lives. Time must not run backwards between calls.
-func (t *Table[K]) Heard(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t.stood), true}) }
+func (t *Table[K]) Heard(key K, now time.Time) {
+	t.note(entry[K]{key: key, heard: now.Add(-t.stood), spoke: true})
+}
 
 // Presume has a peer live until its patience is over, of which it is known otherwise that it does, or did.
-func (t *Table[K]) Presume(key K, now time.Time) { t.note(entry[K]{key, now.Add(-t.stood), false}) }
+func (t *Table[K]) Presume(key K, now time.Time) {
+	t.note(entry[K]{key: key, heard: now.Add(-t.stood)})
+}
 
 // Doubt notes that a peer may be gone for a reason of its own, until it is heard again: it is not missed as others are.
 func (t *Table[K]) Doubt(key K) {
 	if element, known := t.entries[key]; known {
 		doubted := element.Value.(entry[K])
-		doubted.spoke = false
+		doubted.doubted = true
 		element.Value = doubted
 	}
 }
@@ -92,16 +97,20 @@ func (t *Table[K]) Deaf(is bool, now time.Time) {
 	t.deaf = is
 }
 
-// Missed returns how many peers that were heard, and are not doubted, have not been for so long. It takes time for each of them.
-func (t *Table[K]) Missed(after time.Duration, now time.Time) (missed int) {
+// Missed returns how many peers that were heard have not been for so long: those that are missed, and those that are doubted. It takes
+// time for each of them.
+func (t *Table[K]) Missed(after time.Duration, now time.Time) (missed, doubted int) {
 	t.Awake(now)
 	now = now.Add(-t.stood)
 	for e := t.order.Front(); e != nil && now.Sub(e.Value.(entry[K]).heard) >= after; e = e.Next() {
-		if e.Value.(entry[K]).spoke {
+		switch peer := e.Value.(entry[K]); {
+		case peer.doubted && peer.spoke:
+			doubted++
+		case peer.spoke:
 			missed++
 		}
 	}
-	return missed
+	return missed, doubted
 }
 
 // Silent returns the peers that were not heard for the patience, the most silent

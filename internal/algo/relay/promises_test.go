@@ -49,7 +49,7 @@ func keepsPromises(t *rapid.T) {
 	d.Expect(d.children)
 	for range rapid.IntRange(0, 200).Draw(t, "steps") {
 		d.now = d.now.Add(time.Duration(rapid.IntRange(0, 300).Draw(t, "milliseconds")) * time.Millisecond)
-		d.step(rapid.SampledFrom([]string{"arrives", "arrives", "acknowledges", "acknowledges", "discards", "comes", "goes", "full"}).Draw(t, "step"))
+		d.step(rapid.SampledFrom([]string{"arrives", "arrives", "acknowledges", "acknowledges", "discards", "comes", "goes", "ready", "full"}).Draw(t, "step"))
 		d.check()
 	}
 	d.finish()
@@ -146,6 +146,10 @@ func (d *delivery) does(child, what string) {
 			d.Park(child)
 			d.waits[child] = true
 		}
+	case "ready":
+		if d.there[child] {
+			d.Ready(child)
+		}
 	case "goes":
 		d.there[child] = false
 		d.Detach(child)
@@ -188,6 +192,7 @@ func (d *delivery) finish() {
 			d.arrives(more)
 		}
 		for _, child := range d.children {
+			d.does(child, "ready")
 			if d.Serves(child) && d.has[child] < d.Offset() {
 				d.take(child, d.Offset())
 			}

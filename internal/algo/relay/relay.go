@@ -58,11 +58,11 @@ type Rules struct {
 	Slow   Action
 	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
 	FloorRate uint64
-	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What
-	// lay behind when it came, or went on after it had waited, does not count, nor the time in which it gains on that.
+	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What a child lacked
+	// when it came, or when it went on after waiting, does not count, nor the time in which it catches up on that.
 	LagBytes uint64
 	LagTime  time.Duration
-	// Stream says that it may never end: who waits for the others goes on when they have what there is.
+	// Stream says that the delivery may never end: children that wait for the others go on when those have what there is.
 	Stream bool
 }
 
@@ -73,7 +73,8 @@ var ErrNotSent = errors.New("acknowledges what it was not sent")
 type Account struct {
 	rules     Rules
 	arrived   uint64
-	began     uint64 // where it began, the last time
+	reached   uint64 // the most that has arrived, wherever it began
+	began     uint64 // where the delivery began, the last time
 	discarded uint64
 	credit    uint64
 	room      uint64 // how many bytes the cache has for this delivery
@@ -81,7 +82,7 @@ type Account struct {
 	length    uint64 // all there is, once that is known; it stays so when it begins again
 	maxCached uint64
 	full      time.Time // when the cache was last full of what some children lack
-	lull      mark      // since when all that do not wait have what there is of a stream, and up to where they all had it last; zero if they do not
+	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
 	children  map[string]*child
 }
 
@@ -90,12 +91,13 @@ type child struct {
 	sent     uint64
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
-	came     bool // at some time
-	abreast  bool // it has had all that there was when it came
+	came     bool // it was attached at some time
+	abreast  bool // it has caught up with what there was when it came
 	leastLag uint64
 	mark     mark
 	brake    mark // since when it holds up others; zero if it does not
 	still    mark // since when it has taken nothing of what it lacks; zero is not known
+	stood    bool // it took nothing for longer than any path is, and was not heard of since
 }
 
 // mark is where the agent was at a time; a child that reaches it late is slow.
@@ -110,8 +112,8 @@ func New(rules Rules) *Account {
 	return &Account{rules: rules, children: make(map[string]*child)}
 }
 
-// Expect says who the children are. Those that are expected count whether they have
-// come or not; those that are no longer do not.
+// Expect says who the children are. A child that is expected counts whether it has
+// come or not; one that is no longer expected does not count.
 func (a *Account) Expect(names []string) {
 	for name := range a.children {
 		if !slices.Contains(names, name) {
@@ -129,8 +131,8 @@ func (a *Account) Expect(names []string) {
 func (a *Account) Expects(name string) bool { return a.children[name] != nil }
 
 // Attach notes that a child has come and wants all from an offset on. It reports
-// whether the cache can give that: if not, the delivery must be begun again from
-// there, see Restart; or the child waits. One that had to wait before goes on doing so.
+// whether the cache can give that. If not, the delivery must be begun again from
+// there, see Restart, or the child waits. A child that already had to wait goes on waiting then.
 func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) {
 	c := a.children[name]
 	if c == nil {
@@ -138,7 +140,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	served = from >= a.discarded
 	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
-	c.still = mark{}
+	c.heard()
 	if !c.came || !served {
 		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
 	}
@@ -146,8 +148,8 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 }
 
 // Ahead returns from where the children want the delivery, if all of them have come and
-// lack nothing of what would have to come first: they go on with what they had of an
-// earlier delivery, or from another agent. So much has to be spared that it is worth
+// none needs what would come before that: they have it from an
+// earlier delivery, or from another agent. So many bytes must be spared that it is worth
 // opening links anew. The owner then calls Restart.
 func (a *Account) Ahead(worth uint64) (from uint64, far bool) {
 	if !a.Gathered() || len(a.children) == 0 || a.ended {
@@ -207,31 +209,44 @@ func (a *Account) Acked(name string, upTo uint64) error {
 	c := a.children[name]
 	switch {
 	case c == nil || upTo <= c.acked:
-		return nil // late, or from one that was moved
+		return nil // late, or from a child that was moved
 	case upTo > c.sent:
 		return fmt.Errorf("%s %w: %d of %d", name, ErrNotSent, upTo, c.sent)
 	}
-	c.acked = upTo
+	c.acked, c.stood = upTo, false
 	return nil
 }
+
+// Ready notes that a child may be sent more. If nothing is under way to it, it does not hang, though it has taken nothing
+// for long: its cache was full, say.
+func (a *Account) Ready(name string) {
+	if c := a.children[name]; c != nil && c.sent == c.acked {
+		c.heard()
+	}
+}
+
+// heard notes that a child was heard of.
+func (c *child) heard() { c.still, c.stood = mark{}, false }
 
 // Arrived notes that all before an offset is in the cache.
 func (a *Account) Arrived(upTo uint64) {
 	a.arrived = max(a.arrived, upTo)
+	a.reached = max(a.reached, a.arrived)
 	a.maxCached = max(a.maxCached, a.Cached())
 }
 
 // End notes that all has arrived: there is no more to come.
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
-// Bare reports whether nothing has come since it began: the parent has confirmed nothing of what children said when it did.
+// Bare reports whether nothing has come since the delivery began, so that the parent has confirmed nothing of what the children
+// said that they have.
 func (a *Account) Bare() bool { return a.arrived == a.began && !a.ended }
 
-// Lost reports whether what follows an offset was in the cache since it began, and is no longer.
+// Lost reports whether what follows an offset has been in the cache since the delivery began, and was discarded.
 func (a *Account) Lost(from uint64) bool { return a.began <= from && from < a.discarded }
 
-// Needed returns from where it has to begin again, if that is to be at an offset: not behind a child that has come and
-// does not wait.
+// Needed returns from where the delivery has to begin again if it is to do so at an offset: earlier, if a child that has come
+// and does not wait needs more.
 func (a *Account) Needed(from uint64) uint64 {
 	for _, c := range a.children {
 		if c.attached && !c.parked {
@@ -241,8 +256,8 @@ func (a *Account) Needed(from uint64) uint64 {
 	return from
 }
 
-// Restart begins again from an offset of which the cache no longer has what follows.
-// Children that are further wait until it has come again; who waits for what came before that goes on waiting.
+// Restart begins again from an offset: the cache no longer has what follows it.
+// Children that are further on wait until that has come again. A parked child that needs what comes before the offset stays parked.
 func (a *Account) Restart(from uint64) {
 	a.began, a.arrived, a.discarded, a.credit = from, from, from, from
 	a.ended, a.lull = false, mark{}
@@ -322,8 +337,8 @@ func (a *Account) Reserve(room, length uint64) {
 func (a *Account) Reserved() uint64 { return a.credit - a.discarded }
 
 // Discard returns up to where the cache should discard to have a number of bytes
-// more, at most up to a limit: somebody may be reading there. Only what every child has goes: "When it receives ACK packets from all
-// receivers and the session agent, it discards the cached packet" (§III-A).
+// more, at most up to a limit, from where somebody may be reading. Only what every child has is discarded: "When it receives ACK
+// packets from all receivers and the session agent, it discards the cached packet" (§III-A).
 func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	grain := max(a.rules.Grain, 1)
 	upTo = min(a.discarded+needed+grain-1, limit, a.floor(), a.arrived)
@@ -340,20 +355,32 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	return a.Discard(a.Held(), limit)
 }
 
+// Spare returns how much DiscardAll would have the cache discard.
+func (a *Account) Spare(limit uint64) uint64 {
+	upTo := min(limit, a.floor())
+	if upTo >= a.arrived {
+		return a.Held()
+	}
+	upTo -= upTo % max(a.rules.Grain, 1)
+	return max(upTo, a.discarded) - a.discarded
+}
+
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
-// Unpark has the children that wait go on, once all others have everything, or take nothing of what they lack: see Resume for streams.
-// It is asked now and then, and returns from where the delivery has to begin again for them if the cache no longer holds
-// what they need: the owner then calls Restart.
+// Unpark has the children that wait go on, once every other child has everything, or hangs; Resume does so for streams.
+// The owner calls it now and then. It returns from where the delivery has to begin again for them if the cache no longer holds
+// what they need: the owner then calls Restart. It does not begin again for a child that hangs itself.
 func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
 		switch {
 		case c.parked && c.acked < a.discarded:
-			from, needed = min(from, c.acked), true
-		case !c.parked && c.acked < a.arrived && (!c.attached || !a.ended || !a.stands(c, now)):
+			if !c.stood {
+				from, needed = min(from, c.acked), true
+			}
+		case !c.parked && c.acked < a.arrived && (!a.ended || !a.stands(c, now)):
 			return 0, false
 		}
 	}
@@ -361,7 +388,7 @@ func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 		return from, needed && a.ended
 	}
 	for _, c := range a.children {
-		if c.parked {
+		if c.parked && c.acked >= a.discarded {
 			c.parked = false
 			c.beginAgain()
 		}
@@ -386,8 +413,8 @@ func (a *Account) Waiting() (n int) {
 }
 
 // Serves reports whether a child can be sent what it needs next: the cache holds it, and
-// the child does not wait. What is being sent cannot be discarded, so that one who waits
-// and is served would hold up the others.
+// the child does not wait. What is being sent cannot be discarded, so that a child that waits
+// and is served all the same would hold up the others.
 func (a *Account) Serves(name string) bool {
 	c := a.children[name]
 	return c != nil && !c.parked && c.sent >= a.discarded

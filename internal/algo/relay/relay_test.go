@@ -376,10 +376,92 @@ func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
 	a.ack("fast", 5)
 	a.End()
 	for second := range 6 {
-		_, _ = a.Unpark(start.Add(time.Duration(second) * time.Second))
+		_, _ = a.Unpark(start.Add(time.Duration(second+1) * time.Second))
 		if served := a.Serves("slow"); served != (second == 5) {
 			t.Fatalf("after %d s that others have taken nothing, who waited is served: %t", second, served)
 		}
+	}
+}
+
+// hung returns an agent of an object of 20 blocks that begins again for a slow child which has one: another has all, and one takes nothing
+// of the last that it lacks.
+func hung(t *testing.T) (a *agent, now time.Time) {
+	a = newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow", "hangs")
+	a.length = 20 * block
+	a.receive(4)
+	a.ack("fast", 4)
+	a.ack("hangs", 4)
+	a.ack("slow", 1)
+	a.ParkSlowest(start)
+	a.ParkSlowest(start.Add(time.Second))
+	for upTo := uint64(5); upTo <= 20; upTo++ {
+		a.Discard(block, math.MaxUint64)
+		a.settle()
+		a.receive(1)
+		a.ack("fast", upTo)
+		a.ack("hangs", min(upTo, 18))
+	}
+	a.End()
+	for second := range 6 {
+		now = start.Add(time.Duration(second) * time.Second)
+		if from, needed := a.Unpark(now); needed {
+			if from != block {
+				t.Fatalf("it begins again from %d, want from where the slow one is", from)
+			}
+			return a, now
+		}
+	}
+	t.Fatal("the slow one waits for the one that hangs")
+	return nil, now
+}
+
+// Who is begun again for beside one that hangs does not lose its place to that: nobody is held up who takes nothing, whether its link
+// has ended meanwhile or not.
+func TestOneThatHangsIsHeldUpByNobody(t *testing.T) {
+	for name, leaves := range map[string]bool{"its link stays": false, "its link ends": true} {
+		t.Run(name, func(t *testing.T) {
+			a, now := hung(t)
+			if leaves { // as when something of what the cache had is being read for it
+				a.Detach("hangs")
+			}
+			a.Restart(block)
+			for upTo := uint64(1); upTo <= 20; {
+				a.settle()
+				if more := min(a.Credit(), a.length)/block - a.Offset()/block; more > 0 {
+					a.receive(more)
+				}
+				if a.Offset() == a.length {
+					a.End()
+				}
+				now = now.Add(200 * time.Millisecond)
+				if parked := a.ParkSlowest(now); len(parked) > 0 {
+					t.Fatalf("%v are parked with %d of 20 blocks", parked, upTo)
+				}
+				a.ack("slow", upTo)
+				upTo++
+				a.Discard(block, math.MaxUint64)
+			}
+		})
+	}
+}
+
+// Who lost its place beside one that hangs, whose link has ended meanwhile, does not wait for that.
+func TestDetachedChildDoesNotWaitForOneThatHungAndIsGone(t *testing.T) {
+	a, now := hung(t)
+	a.Detach("hangs")
+	a.Restart(block)
+	a.Park("slow")
+	for a.settle(); a.Offset() < a.length; a.settle() {
+		a.receive(min(a.Credit(), a.length)/block - a.Offset()/block)
+		a.Discard(block, math.MaxUint64)
+	}
+	a.End()
+	if from, needed := a.Unpark(now.Add(time.Second)); !needed || from != block {
+		t.Errorf("it begins again: %t, from %d, want from where the slow one is", needed, from)
+	}
+	a.Attach("hangs", 18*block, now.Add(2*time.Second))
+	if _, needed := a.Unpark(now.Add(3 * time.Second)); needed {
+		t.Error("it begins again before the one that has come could take anything")
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 
 const (
 	// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
-	// come fast, a cache is full of a few milliseconds, and who is behind by so much need not be slow.
+	// come fast, a few milliseconds fill a cache, and a child that is so little behind need not be slow.
 	brakeTime = 250 * time.Millisecond
-	// longBrake is the same where there is room, and the others may not be further ahead, or have been there before: it
-	// is longer than any path, so that who is far is not taken for slow.
+	// longBrake takes its place where the cache has room and only the mode keeps the others from getting further ahead, and
+	// where the others had been there before. It is longer than any path, so that a child that is far is not taken for slow.
 	longBrake = 5 * time.Second
 )
 
@@ -21,7 +21,7 @@ const (
 // nothing while all are equally slow: then the cache is too small, not a child too slow.
 func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(now, brakeTime) }
 
-// ParkBrakes is ParkSlowest where the cache has room, and only the mode, or what of a stream is cached at most, lets no more come.
+// ParkBrakes is ParkSlowest for a cache that has room, where only the mode, or the bound on what is cached of a stream, lets no more come.
 func (a *Account) ParkBrakes(now time.Time) (parked []string) { return a.park(now, longBrake) }
 
 func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
@@ -34,7 +34,7 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		return nil
 	}
 	half := floor + (a.arrived-floor)/2
-	behind, ahead, beyond := a.spread(half)
+	behind, ahead, beyond := a.spread(half, now)
 	if !ahead && !beyond {
 		return nil
 	}
@@ -44,13 +44,14 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		c := a.children[name]
 		moved := c.acked - c.brake.acked
 		getsOn := wasRoom && moved >= half-floor
-		if !ahead { // what the others lack is only to come: all the time that it takes is this one's, as long as it takes something
+		if !ahead { // what the others lack has yet to come: this child may take its time, as long as it takes something
 			brake, getsOn = longBrake, moved > 0
 		}
 		if c.brake.at.IsZero() || getsOn {
-			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
+			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on
 		}
-		if now.Sub(c.brake.at) >= brake {
+		if waited := now.Sub(c.brake.at); waited >= brake {
+			c.stood = c.stood || waited >= longBrake && c.acked == c.brake.acked
 			c.parked, c.brake = true, mark{}
 			parked = append(parked, name)
 		}
@@ -58,17 +59,19 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 	return parked
 }
 
-// spread tells who is behind. A child is ahead if it lacks less than half of what the slowest lacks. One that is
-// beyond what has arrived waits for what comes after it, unless it has all; how much that is of a stream nobody may know.
-// One that the cache has nothing for cannot take anything.
-func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
+// spread returns which children are behind, and whether others wait for them. A child is ahead if it lacks less than half of what
+// the slowest lacks. A child beyond what has arrived waits for what follows that, unless it has everything; how long a stream is
+// nobody may know. A child for which the cache has nothing cannot take anything, and is none of these. One that hangs, or whose
+// link has ended, is held up by nobody.
+func (a *Account) spread(half uint64, now time.Time) (behind []string, ahead, beyond bool) {
 	for name, c := range a.children {
 		switch {
 		case c.parked, c.attached && c.acked < a.discarded:
 		case c.acked > half:
 			c.brake = mark{}
-			ahead = ahead || c.acked <= a.arrived || c.acked < a.length
-			beyond = beyond || a.rules.Stream && a.length == 0 && c.attached
+			waits := c.attached && !a.stands(c, now)
+			ahead = ahead || waits && (c.acked <= a.arrived || c.acked < a.length)
+			beyond = beyond || waits && a.rules.Stream && a.length == 0
 		default:
 			behind = append(behind, name)
 		}
@@ -77,15 +80,15 @@ func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
 	return behind, ahead, beyond
 }
 
-// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
+// releaseBrakes notes that nobody holds up others: all have everything, and somebody always is the last to have it.
 func (a *Account) releaseBrakes() {
 	for _, c := range a.children {
 		c.brake = mark{}
 	}
 }
 
-// Slow returns the children that are to be given up, by the rule for slow ones: among them those that came and are gone,
-// as one that hangs is after a moment. It is asked now and then.
+// Slow returns the children that are to be given up by the rule for slow ones. It includes those whose link has ended, as
+// that of a child that hangs does after a moment. The owner calls it now and then.
 func (a *Account) Slow(now time.Time) (evicted []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
@@ -99,16 +102,16 @@ func (a *Account) Slow(now time.Time) (evicted []string) {
 	return evicted
 }
 
-// lag is how much has arrived that a child does not have.
+// lag returns how much has arrived that a child does not have.
 func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
 
 // paceTime is how long a child must be under the floor rate to be given up.
 const paceTime = 5 * time.Second
 
-// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
-// goes on is as when it came.
+// beginAgain forgets how far behind a child was, and since when: it had to wait, or everything comes again. What it lacks when it
+// goes on counts as if it had just come.
 func (c *child) beginAgain() {
-	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64
+	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64 // whether it stood, only it can change
 }
 
 func (a *Account) tooSlow(c *child, now time.Time) bool {
@@ -126,7 +129,7 @@ func (a *Account) tooSlow(c *child, now time.Time) bool {
 	case Evict:
 		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
 		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
-			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
+			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and is catching up
 		}
 		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
 	case Pace:

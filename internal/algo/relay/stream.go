@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A stream may never end, and its sender keeps only what somebody lacks, and not more than it has room for. So who waits
-// for the others cannot wait for the end: the sender may wait for it. And what the sender has no more can be had nowhere
-// but from a cache: nothing begins again from there.
+// A stream may never end, and its sender keeps only what some member lacks, and not more than it has room for. So a child that
+// waits for the others cannot wait for the end: the sender may be waiting for that child. And what the sender has discarded can be
+// had from a cache only: the delivery cannot begin again from there.
 
 const (
 	// lullTime is how long all that do not wait must have what there is of a stream before those that wait go on.
 	lullTime = 2 * time.Second
-	// lullMost is how much may come in a lull, and be under way to somebody: to some logs something is added all the time.
+	// lullMost is how much may come during a lull, or be under way to a child: to some logs something is added all the time.
 	lullMost = 256 << 10
 )
 
-// Resume has the children of a stream that are here and wait go on when all others that are here have had what there is
-// for a while, or take none of it: as one that is slow, or came again, while the source pauses, or waits for it. It returns from where the
-// delivery has to begin again for them if the cache no longer holds what they need: the owner then calls Restart. It is asked now and then.
+// Resume has the attached children of a stream that wait go on when every other attached child has had what there is for a
+// while, or hangs: the source pauses then, or waits for the children that wait. It returns from where the delivery has to begin
+// again for them if the cache no longer holds what they need: the owner then calls Restart. The owner calls it now and then.
 func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	from, under := a.waiters(now)
 	if !a.rules.Stream || from == math.MaxUint64 || under > lullMost {
@@ -39,7 +39,7 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 		return from, true
 	}
 	for _, c := range a.children {
-		if c.parked && c.attached {
+		if c.parked && c.attached && c.acked >= a.discarded {
 			c.parked = false
 			c.beginAgain()
 		}
@@ -47,33 +47,51 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	return from, false
 }
 
-// waiters returns the least that those have that are here and wait, and the most that is under way to another that is here and
-// takes what there is. Who is not here says where it is when it comes.
+// waiters returns the lowest offset of the children that are attached, wait, and do not hang; and the most that is under way to
+// another that is attached and takes what there is. A child that is not attached says where it is when it comes.
 func (a *Account) waiters(now time.Time) (from, under uint64) {
 	from = math.MaxUint64
 	for _, c := range a.children {
 		switch {
 		case !c.attached:
+		case c.parked && c.stood:
 		case c.parked:
 			from = min(from, c.acked)
 		case !a.stands(c, now):
-			under = max(under, a.lag(c))
+			under = max(under, a.under(c))
 		}
 	}
 	return from, under
 }
 
-// stands reports whether a child has taken nothing of what it lacks for longer than any path is: as one whose reader pauses, which may
-// be for ever. It has its place until it holds up others, which those that wait need not wait for.
+// under returns how much is under way to a child. A child beyond what has arrived since the delivery began again waits for what
+// it has to come first: there is no lull before that. If this agent never had as much as the child says that it has, that may be wrong:
+// then it keeps a lull away only while much comes.
+func (a *Account) under(c *child) uint64 {
+	switch {
+	case c.acked <= a.arrived:
+		return a.lag(c)
+	case c.acked <= a.reached:
+		return math.MaxUint64
+	}
+	return 1
+}
+
+// stands reports whether a child has taken nothing of what it lacks for longer than any path is: it hangs, or its reader pauses, maybe
+// for ever. It keeps its place until it holds up others, but children that wait need not wait for it.
 func (a *Account) stands(c *child, now time.Time) bool {
+	if c.stood || !c.attached {
+		return c.stood
+	}
 	if c.still.at.IsZero() || c.acked != c.still.acked || a.lag(c) == 0 {
 		c.still = mark{a.arrived, c.acked, now}
 	}
-	return now.Sub(c.still.at) >= longBrake
+	c.stood = now.Sub(c.still.at) >= longBrake
+	return c.stood
 }
 
 // Forgo notes that what comes before an offset can be had nowhere any more, so that nobody waits for it. It returns from where
-// those that are here need the rest.
+// the attached children need the rest.
 func (a *Account) Forgo(before uint64) (from uint64) {
 	for _, c := range a.children {
 		c.acked, c.sent = max(c.acked, before), max(c.sent, before)
@@ -81,7 +99,8 @@ func (a *Account) Forgo(before uint64) (from uint64) {
 	return a.Here(before)
 }
 
-// Lacks returns the least that those have that are here and do not wait, and that lack what the cache no longer has; and whether there are any.
+// Lacks returns the lowest offset of the attached children that do not wait and need what the cache no longer has; and whether
+// there are any.
 func (a *Account) Lacks() (from uint64, some bool) {
 	from = math.MaxUint64
 	for _, c := range a.children {
@@ -92,7 +111,8 @@ func (a *Account) Lacks() (from uint64, some bool) {
 	return from, from < math.MaxUint64
 }
 
-// Exclude notes that those get no more who need what comes before an offset, and what the cache does not have: nobody waits for them.
+// Exclude notes that children that need what comes before an offset, and that the cache does not have, get no more: nobody waits
+// for them.
 func (a *Account) Exclude(before uint64) {
 	for _, c := range a.children {
 		if c.acked < min(before, a.discarded) {
@@ -101,7 +121,7 @@ func (a *Account) Exclude(before uint64) {
 	}
 }
 
-// Here returns the least that those have that are here and do not wait; if there are none, what is given.
+// Here returns the lowest offset of the attached children that do not wait; if there are none, otherwise.
 func (a *Account) Here(otherwise uint64) (least uint64) {
 	least = math.MaxUint64
 	for _, c := range a.children {

@@ -158,6 +158,102 @@ func TestNothingBeginsAgainForWhoIsNotThere(t *testing.T) {
 	}
 }
 
+// live is a stream to which a block is added each half second, and of which what has to come again comes a hundred times as fast.
+type live struct {
+	*agent
+	now    time.Time
+	source uint64 // blocks that there are
+	has    uint64 // blocks that "fast" has
+	begun  int    // how often it has begun again
+}
+
+// step has half a second pass, in which "slow" takes so many blocks if it is served.
+func (l *live) step(takes uint64, slow *uint64) {
+	l.Helper()
+	l.now = l.now.Add(500 * time.Millisecond)
+	l.source++
+	at := l.Offset() / block
+	l.Arrived(min(at+100, l.source, l.Credit()/block) * block)
+	if at = l.Offset() / block; at > l.has {
+		l.has = at
+		l.ack("fast", at)
+	}
+	if more := min(*slow+takes, at); takes > 0 && l.Serves("slow") && more > *slow {
+		*slow = more
+		l.ack("slow", more)
+	}
+	l.Discard(room, math.MaxUint64)
+	l.settle()
+	l.ParkBrakes(l.now)
+	l.settle()
+	if from, needed := l.Resume(l.now); needed {
+		l.begun++
+		l.Restart(from)
+		l.settle()
+	}
+}
+
+// behind returns a stream of 2000 blocks of which "slow" has one, and waits.
+func behind(t *testing.T) *live {
+	l := &live{agent: detached(t, relay.Hop), now: start.Add(time.Minute), source: 2000, has: 400}
+	for l.has < l.source {
+		at := min(l.has+400, l.source)
+		l.receive(at - l.has)
+		l.has = at
+		l.ack("fast", at)
+		l.Discard(room, math.MaxUint64)
+		l.settle()
+	}
+	return l
+}
+
+// Who waits and takes nothing when it begins again, as an agent whose cache is full and whose only reader pauses, is not begun again for
+// before it is heard of.
+func TestStreamBeginsAgainOnceForWhoTakesNothing(t *testing.T) {
+	l, slow := behind(t), uint64(1)
+	for second := range 60 {
+		l.step(0, &slow)
+		l.step(0, &slow)
+		if second >= 40 && l.has != l.source {
+			t.Fatalf("after %d s the other has %d of %d blocks", second, l.has, l.source)
+		}
+	}
+	if l.begun > 1 {
+		t.Errorf("begun again %d times for who takes nothing", l.begun)
+	}
+	l.Ready("slow") // its reader goes on
+	for begun := l.begun; l.begun == begun; {
+		if l.step(0, &slow); l.now.After(start.Add(time.Hour)) {
+			t.Fatal("it is not begun again for who could take more")
+		}
+	}
+	if !l.Serves("slow") {
+		t.Error("the slow one still waits")
+	}
+}
+
+// While what the others had comes again there is no lull: they wait for what comes after it.
+func TestWhatComesAgainIsNoLull(t *testing.T) {
+	l, slow := behind(t), uint64(1)
+	had, takes := l.has, uint64(0)
+	for range 600 {
+		begun, has := l.begun, slow
+		l.Ready("slow")
+		l.step(takes, &slow)
+		switch {
+		case slow > has:
+			takes = 0 // it takes a block each time, and could take more only later
+		case l.begun > begun && begun > 0 && l.has <= had:
+			t.Fatal("begun again before the other had anything new")
+		case l.begun > begun:
+			had, takes = l.has, 1
+		}
+	}
+	if l.begun < 2 {
+		t.Error("the slow one is not begun again for")
+	}
+}
+
 // What the cache still has for who waits need not come again.
 func TestWhoWaitsGoesOnFromTheCache(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, 4*block, "fast", "slow")

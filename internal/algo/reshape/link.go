@@ -46,13 +46,13 @@ func agents(t *tree.Tree, name string) (fed []string) {
 	return fed
 }
 
-// isKnown tells whether the child has told how fast it gets more, and both how far they are now: of two of which one is silent,
+// isKnown reports whether the child has told how fast it gets more, and both how far they are now: of two of which one is silent,
 // that one seems to be behind, or ahead.
 func (l *link) isKnown(now time.Time) bool {
 	return l.to.Rate > 0 && l.from.isFresh(now) && l.to.isFresh(now)
 }
 
-// isBehind tells whether much waits for the child, and much is left.
+// isBehind reports whether much waits for the child, and much is left.
 func (l *link) isBehind(length uint64) bool {
 	left := l.from.Bytes + l.to.Rate*uint64(minLeft/time.Second)
 	if length > 0 {

@@ -54,7 +54,7 @@ type Flow struct {
 	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
 }
 
-// isFresh tells whether that was said just now.
+// isFresh reports whether that was said just now.
 func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 
 // Flows are those of the agents and members that have told, by their names in the tree.
@@ -168,7 +168,7 @@ func (w *Watch) forget(flows Flows, now time.Time) {
 	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
 }
 
-// holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
+// holdsUp reports whether an agent holds up those that it feeds, and did before. One that takes what the one above
 // took at its best does not, though much may wait for it since something else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	took := w.took[l.parent].rate
@@ -220,12 +220,19 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 		w.leave(move.Node, now.Add(rest))
 		w.leave(move.Parent, until)
 	case GivesSlowly, TakesSlowly:
+		delete(w.swaps, move.Node)
+		if move.Why == TakesSlowly {
+			w.innocent[move.Node] = true
+		}
 		w.leave(move.Node, now.Add(rest))
 	}
 }
 
 // Stays notes that an agent cannot be moved, or was for another reason.
-func (w *Watch) Stays(name string, now time.Time) { w.leave(name, now.Add(rest)) }
+func (w *Watch) Stays(name string, now time.Time) {
+	delete(w.swaps, name)
+	w.leave(name, now.Add(rest))
+}
 
 // leave leaves an agent alone for a while, and forgets how it did where it was.
 func (w *Watch) leave(name string, until time.Time) {
@@ -235,5 +242,5 @@ func (w *Watch) leave(name string, until time.Time) {
 	delete(w.behind, name)
 }
 
-// isBetter tells whether a rate is clearly more than another.
+// isBetter reports whether a rate is clearly more than another.
 func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

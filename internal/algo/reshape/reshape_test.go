@@ -33,12 +33,14 @@ type network struct {
 	looked map[string]uint64 // bytes at the last look
 	due    time.Time
 	moves  []reshape.Move
-	moved  []time.Time          // when they were
-	stays  bool                 // nobody moves
-	slow   map[string]uint64    // who is known to be
-	silent map[string]time.Time // who says nothing until then
-	flows  reshape.Flows
-	ended  map[string]time.Time // when they had all
+	// refused are the kinds of moves that could not be made when they were first found; nil lets all be made.
+	refused map[reshape.Why]bool
+	moved   []time.Time          // when they were
+	stays   bool                 // nobody moves
+	slow    map[string]uint64    // who is known to be
+	silent  map[string]time.Time // who says nothing until then
+	flows   reshape.Flows
+	ended   map[string]time.Time // when they had all
 }
 
 // chain returns a sender and agents a0, a1, … in a chain that takes the rates given.
@@ -129,6 +131,10 @@ func (n *network) look() {
 	after, err := move.In(n.t)
 	if err != nil {
 		n.watch.Stays(move.Node, n.now)
+		return
+	}
+	if n.refused != nil && !n.refused[move.Why] {
+		n.refused[move.Why] = true
 		return
 	}
 	n.watch.Moved(move, n.t, n.now)
@@ -246,6 +252,26 @@ func TestWhoFeedsSlowAgentsStays(t *testing.T) {
 		t.Errorf("a03 is fed over %v", got)
 	}
 	n.wantSlow(t, "")
+}
+
+// A move that cannot be made is found again, also one that ends a trial.
+func TestMovesThatCannotBeMadeAreFoundAgain(t *testing.T) {
+	for end, rates := range map[reshape.Why][]uint64{
+		reshape.TakesSlowly: {10 * megabyte, 10 * megabyte, 10 * megabyte, 10 * megabyte, megabyte, megabyte, megabyte},
+		reshape.GivesSlowly: {10 * megabyte, 10 * megabyte, 10 * megabyte, 10 * megabyte, 10 * megabyte},
+	} {
+		n := chain(t, 400*megabyte, 0, rates...)
+		if n.refused = make(map[reshape.Why]bool); end == reshape.GivesSlowly {
+			n.up["a01"] = megabyte
+		}
+		n.run(600 * time.Second)
+		if last := n.moves[len(n.moves)-1]; last.Why != end {
+			t.Errorf("the last move is %+v, want one for %d: %+v", last, end, n.moves)
+		}
+		if !n.refused[end] {
+			t.Errorf("no move for %d was refused", end)
+		}
+	}
 }
 
 // wantSlow checks who is known to be slow; nobody, if the name is empty.

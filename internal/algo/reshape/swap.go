@@ -17,7 +17,7 @@ type swap struct {
 	judge time.Time
 }
 
-// judgeSwaps returns what becomes of an agent that has changed places.
+// judgeSwaps returns what becomes of an agent that has changed places, again until it has moved.
 func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move, found bool) {
 	for _, name := range slices.Sorted(maps.Keys(w.swaps)) {
 		swap := w.swaps[name]
@@ -25,16 +25,14 @@ func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move,
 		if now.Before(swap.judge) {
 			continue
 		}
-		delete(w.swaps, name)
 		if parent, _ := t.Parent(name); parent != swap.with {
+			delete(w.swaps, name)
 			continue // somebody has moved for another reason
 		}
 		move = Move{Why: TakesSlowly, Node: name, Parent: swap.with, Rate: swap.rate, Showed: swap.best}
 		if isBetter(move.Showed, swap.rate) {
 			move.Why = GivesSlowly
 			w.noteSlow(name, slowness{rate: swap.rate})
-		} else {
-			w.innocent[name] = true
 		}
 		return move, true
 	}

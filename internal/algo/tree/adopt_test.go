@@ -41,7 +41,7 @@ func TestWithoutFailsOnlyIfItMust(t *testing.T) {
 	}
 }
 
-// repairable tells whether some parents for the children of a dead agent keep the rules.
+// repairable reports whether some parents for the children of a dead agent keep the rules.
 func (n network) repairable(built *tree.Tree, dead string) bool {
 	left := network{sender: n.sender, bound: n.bound}
 	for _, node := range n.nodes {

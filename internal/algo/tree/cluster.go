@@ -129,7 +129,7 @@ func (d *draft) setLimits() (ingress int, err error) {
 	}
 }
 
-// roomForAll tells whether the clusters can feed each other's gateways and those outside.
+// roomForAll reports whether the clusters can feed each other's gateways and those outside.
 // They can if the root can feed one and all together can feed all: a cluster that can feed
 // one or more, entered first, leaves as much room as it takes.
 func (d *draft) roomForAll(root *cluster) error {

@@ -89,19 +89,19 @@ func (d *distances) hop(a, b *place) (time.Duration, int) {
 	return assumedBetween, 1
 }
 
-// SameZone tells whether two clusters' labels begin with the same zone: they are ZONE, or ZONE/RACK.
+// SameZone reports whether two clusters' labels begin with the same zone: they are ZONE, or ZONE/RACK.
 func SameZone(a, b string) bool {
 	zoneA, _, _ := strings.Cut(a, "/")
 	zoneB, _, _ := strings.Cut(b, "/")
 	return zoneA != "" && zoneA == zoneB
 }
 
-// near tells whether two nodes are of one cluster, or one is a member beside the other.
+// near reports whether two nodes are of one cluster, or one is a member beside the other.
 func near(a, b Node) bool {
 	return a.Cluster != "" && a.Cluster == b.Cluster || a.isBeside(b) || b.isBeside(a)
 }
 
-// isBeside tells whether a node is a member that has another beside it.
+// isBeside reports whether a node is a member that has another beside it.
 func (n Node) isBeside(other Node) bool {
 	return n.Kind == Member && other.Kind == Agent && n.Agent == other.Name
 }

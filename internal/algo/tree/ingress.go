@@ -60,7 +60,7 @@ func (r *repair) compareIngresses(a, b stand) int {
 	)
 }
 
-// mayEnter tells whether a cluster is entered once also if an agent of it enters the tree: it is the
+// mayEnter reports whether a cluster is entered once also if an agent of it enters the tree: it is the
 // one by which the cluster is entered, or the tree is entered there already.
 func (r *repair) mayEnter(at, old int) bool {
 	p := r.at(at)

@@ -73,13 +73,13 @@ func (r *repair) insert(at int, parents []int) error {
 	return nil
 }
 
-// givesWay tells whether an agent may be fed by another, where its parent was to feed that one.
+// givesWay reports whether an agent may be fed by another, where its parent was to feed that one.
 func (r *repair) givesWay(child, to int) bool {
 	own := r.home(child) == r.home(to)
 	return r.agent(child) && (own || !r.fedInside(child)) && r.at(child).node.Capacity() < r.at(to).node.Capacity()
 }
 
-// leaves tells whether a node that was fed inside of another's cluster is not any more.
+// leaves reports whether a node that was fed inside of another's cluster is not any more.
 func (r *repair) leaves(orphans []int, at int) bool {
 	return slices.ContainsFunc(orphans, func(orphan int) bool {
 		return r.home(orphan) == r.home(at) && !r.fedInside(orphan) && !r.agent(orphan)

@@ -73,7 +73,7 @@ func (t *Tree) leaveOut(agent int) {
 	}
 }
 
-// mayGain tells whether another parent may be better for a node.
+// mayGain reports whether another parent may be better for a node.
 func (t *Tree) mayGain(at int, node Node) bool {
 	p := t.at(at)
 	if at == 0 || p.parent == none || p.node.Kind != node.Kind {
@@ -87,7 +87,7 @@ func (t *Tree) mayGain(at int, node Node) bool {
 	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
 }
 
-// isFar tells whether there is an agent over which the path to another would be so much shorter,
+// isFar reports whether there is an agent over which the path to another would be so much shorter,
 // whatever room it has. Those below that one are farther than itself.
 func (t *Tree) isFar(at int) bool {
 	r := t.repair()
@@ -135,7 +135,7 @@ func (r *repair) stand(at int, node Node) stand {
 	return s
 }
 
-// isBetter tells whether one stand is clearly better than another.
+// isBetter reports whether one stand is clearly better than another.
 func (s stand) isBetter(than stand) bool {
 	if s.nearness != than.nearness {
 		return s.nearness < than.nearness
@@ -152,7 +152,7 @@ func (s stand) over(than stand) Gain {
 	return gain
 }
 
-// keeps tells whether a tree is still what it has to be: no path is too long that was not, and none
+// keeps reports whether a tree is still what it has to be: no path is too long that was not, and none
 // is longer by more than half of what the last hop is shorter.
 func (r *repair) keeps(before, after stand) bool {
 	longer := after.path.cost - before.path.cost

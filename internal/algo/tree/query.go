@@ -157,7 +157,7 @@ func (t *Tree) Differing(earlier *Tree) (names []string) {
 	return names
 }
 
-// isAlike tells whether a node has the parent and the children that it has in another tree.
+// isAlike reports whether a node has the parent and the children that it has in another tree.
 func (t *Tree) isAlike(p *place, other *Tree) bool {
 	at, known := other.index.find(p.node.Name)
 	if !known {

@@ -67,7 +67,7 @@ func (r *repair) makeWay(orphans []int, cluster string) {
 	}
 }
 
-// isLed tells whether a cluster has a gateway, or the sender in its place.
+// isLed reports whether a cluster has a gateway, or the sender in its place.
 func (r *repair) isLed(cluster string) bool {
 	if !r.anyFed() {
 		return r.home(0) != none && r.at(0).node.Cluster == cluster
@@ -76,7 +76,7 @@ func (r *repair) isLed(cluster string) bool {
 	return cluster != "" && known && slices.ContainsFunc(r.sites.at(number).agents, r.fed)
 }
 
-// anyFed tells whether any agent is fed: the sender then feeds one.
+// anyFed reports whether any agent is fed: the sender then feeds one.
 func (r *repair) anyFed() bool { return slices.ContainsFunc(r.at(0).children, r.agent) }
 
 // turn is when an orphan chooses: the agents and then the members that were fed inside the
@@ -86,7 +86,7 @@ func (r *repair) turn(orphan int, cluster string) int {
 	return 2*rank(!local) + rank(!r.agent(orphan))
 }
 
-// bringsRoom tells whether other orphans may hang below this one: those of its cluster if
+// bringsRoom reports whether other orphans may hang below this one: those of its cluster if
 // it was fed inside it, all if not.
 func (r *repair) bringsRoom(at int, cluster string) bool {
 	inside := cluster != "" && r.at(at).node.Cluster == cluster

@@ -27,7 +27,7 @@ func (t *Tree) Rise(name string) (*Tree, error) {
 	return r.done(), nil
 }
 
-// isEntry tells whether a node is the agent through which its cluster is entered from elsewhere.
+// isEntry reports whether a node is the agent through which its cluster is entered from elsewhere.
 func (t *Tree) isEntry(at int) bool {
 	p := t.at(at)
 	return t.agent(at) && !t.fedInside(at) && (p.node.Cluster == "" || p.node.Cluster != t.at(p.parent).node.Cluster)

@@ -126,7 +126,7 @@ func (t *Tree) beside(member int) int {
 	return at
 }
 
-// linked tells whether one node would feed another over a link.
+// linked reports whether one node would feed another over a link.
 func linked(parent, child *place) bool { return !child.node.isBeside(parent.node) }
 
 // goBeside has a member be of the cluster of the agent beside it.
@@ -177,7 +177,7 @@ func (t *Tree) attach(child, parent int) {
 	p.children = append(p.children, child)
 	p.links += rank(linked(p, t.at(child)))
 	t.unsettle(p.site)
-	t.settle(child)
+	t.reroute(child)
 }
 
 // detach takes a node, with all below it, from its parent.
@@ -187,12 +187,12 @@ func (t *Tree) detach(at int) {
 	p.links -= rank(linked(p, t.at(at)))
 	t.unsettle(p.site)
 	t.change(at).parent = none
-	t.settle(at)
+	t.reroute(at)
 }
 
-// settle finds the way to a node from where its site is entered, and so to those below it as
+// reroute finds the way to a node from where its site is entered, and so to those below it as
 // far as the site goes.
-func (t *Tree) settle(at int) {
+func (t *Tree) reroute(at int) {
 	entry, way := t.arrive(at)
 	t.shift(at, entry, way.since(t.at(at).way))
 }

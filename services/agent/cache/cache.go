@@ -22,6 +22,7 @@ type Cache struct {
 
 	mu       sync.Mutex
 	reserved uint64
+	spare    uint64        // of what is reserved: what entries would give up at once
 	active   int           // entries that have a share
 	pressure chan struct{} // closed when somebody wants room that is not there
 	freed    chan struct{} // closed when room becomes free
@@ -54,7 +55,7 @@ func Open(dir string, limit uint64, disk Disk) (*Cache, error) {
 	return c, nil
 }
 
-// room returns what is free of the disk beside what is to be kept so; less than nothing if that is not.
+// room returns how much of the disk is free beyond what is to be kept free; less than zero if not even that is.
 func (c *Cache) room() (bytes int64, err error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(c.dir, &disk); err != nil {
@@ -63,7 +64,7 @@ func (c *Cache) room() (bytes int64, err error) {
 	return beside(c.disk.Keep, &disk), nil
 }
 
-// beside returns what is free of a disk beside what is kept of it. Its blocks are counted in fragments where it has some: file
+// beside returns how much of a disk is free beyond what is to be kept free. Its blocks are counted in fragments if it has any: file
 // systems in user space may name much larger blocks, in which they would like to be written.
 func beside(keep uint64, disk *unix.Statfs_t) int64 {
 	size := uint64(cmp.Or(disk.Frsize, disk.Bsize))
@@ -82,7 +83,7 @@ func (c *Cache) Short() bool {
 // probe is how much Fits writes at most: as much as a frame has.
 const probe = 1 << 20
 
-// Fits says why the disk takes nothing now, whatever the limit is; nil if it does. Writing tells it of quotas, too.
+// Fits returns why the disk takes nothing now, whatever the limit is; nil if it takes something. It writes, so that quotas show, too.
 func (c *Cache) Fits() error {
 	trial := spool.New(c.dir, c.Segment())
 	defer trial.Close()
@@ -123,6 +124,7 @@ type Entry struct {
 	*spool.Spool
 	cache    *Cache
 	reserved uint64
+	spare    uint64
 	resting  bool
 }
 
@@ -148,9 +150,9 @@ func (c *Cache) Segment() uint64 {
 	return segment
 }
 
-// Room returns how much room the entry can have of what it wants. It has taken it
-// then: the entry gives back with Reserve what it does not promise.
-func (e *Entry) Room(want uint64) uint64 {
+// Claim takes room for the entry, up to what it wants or as much as there is, and returns how much it has then. The entry
+// gives back with ShrinkTo what it does not promise. If there is less than it wants, others hear of it: see Pressure.
+func (e *Entry) Claim(want uint64) (has uint64) {
 	c := e.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +178,7 @@ func (e *Entry) Share() uint64 {
 	return c.limit / uint64(max(c.active, 1))
 }
 
-// Rest says that the entry grows no more: the others share what it does not hold.
+// Rest says that the entry will not grow any more: the others share what it does not hold.
 func (e *Entry) Rest() {
 	e.cache.mu.Lock()
 	defer e.cache.mu.Unlock()
@@ -186,8 +188,8 @@ func (e *Entry) Rest() {
 	}
 }
 
-// Reserve says how much room the entry really needs, at most what it has.
-func (e *Entry) Reserve(bytes uint64) {
+// ShrinkTo gives back all room but what the entry really needs, which is at most what it has.
+func (e *Entry) ShrinkTo(bytes uint64) {
 	c := e.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,13 +201,34 @@ func (e *Entry) Reserve(bytes uint64) {
 	}
 	c.reserved -= e.reserved - bytes
 	e.reserved = bytes
+	e.keepSpare(min(e.spare, bytes))
 	close(c.freed)
 	c.freed = make(chan struct{})
 }
 
+// Offer says how much of its room the entry keeps without need, and gives up as soon as others lack room.
+func (e *Entry) Offer(bytes uint64) {
+	e.cache.mu.Lock()
+	defer e.cache.mu.Unlock()
+	e.keepSpare(min(bytes, e.reserved))
+}
+
+// keepSpare is called with the cache's mutex held.
+func (e *Entry) keepSpare(bytes uint64) {
+	e.cache.spare += bytes - e.spare
+	e.spare = bytes
+}
+
+// Offered reports whether any entry has offered room: whoever lacks some has it soon.
+func (c *Cache) Offered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spare > 0
+}
+
 // Close gives back all room.
 func (e *Entry) Close() error {
-	e.Reserve(0)
+	e.ShrinkTo(0)
 	e.Rest()
 	return e.Spool.Close()
 }

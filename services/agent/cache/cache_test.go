@@ -22,17 +22,17 @@ func open(tb testing.TB, limit uint64) *cache.Cache {
 func TestRoomIsWithinTheLimit(t *testing.T) {
 	c := open(t, 100)
 	a, b := c.Create(), c.Create()
-	if got := a.Room(70); got != 70 {
+	if got := a.Claim(70); got != 70 {
 		t.Errorf("the first has room for %d, want 70", got)
 	}
 	freed, pressure := c.Freed(), c.Pressure()
-	if got := b.Room(70); got != 30 {
+	if got := b.Claim(70); got != 30 {
 		t.Errorf("the second has room for %d, want the 30 that are left", got)
 	}
 	<-pressure // the first hears that somebody lacks room
-	a.Reserve(20)
+	a.ShrinkTo(20)
 	<-freed // the second hears that there is some
-	if got := b.Room(70); got != 70 {
+	if got := b.Claim(70); got != 70 {
 		t.Errorf("the second has room for %d now, want 70", got)
 	}
 	for _, entry := range []*cache.Entry{a, b} {
@@ -64,7 +64,7 @@ func TestPromiseWithoutRoomIsABug(t *testing.T) {
 			t.Error("more was promised than there is room for")
 		}
 	}()
-	open(t, 100).Create().Reserve(1)
+	open(t, 100).Create().ShrinkTo(1)
 }
 
 // Whatever entries ask for and give back, the limit holds.
@@ -75,10 +75,14 @@ func TestLimitHolds(t *testing.T) {
 		entries := []*cache.Entry{c.Create(), c.Create(), c.Create()}
 		for range 50 {
 			entry := rapid.SampledFrom(entries).Draw(rt, "entry")
-			room := entry.Room(rapid.Uint64Range(0, 2000).Draw(rt, "want"))
-			entry.Reserve(rapid.Uint64Range(0, room).Draw(rt, "need"))
-			if c.Reserved() > limit {
-				rt.Fatalf("%d bytes are reserved of %d", c.Reserved(), limit)
+			has := entry.Claim(rapid.Uint64Range(0, 2000).Draw(rt, "want"))
+			if has > c.Reserved() || c.Reserved() > limit {
+				rt.Fatalf("an entry has %d bytes, and %d are reserved of %d", has, c.Reserved(), limit)
+			}
+			before := c.Reserved()
+			needs := rapid.Uint64Range(0, has).Draw(rt, "needs")
+			if entry.ShrinkTo(needs); c.Reserved() != before-(has-needs) {
+				rt.Fatalf("%d bytes are reserved when %d of %d were given back", c.Reserved(), has-needs, before)
 			}
 		}
 	})

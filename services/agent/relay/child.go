@@ -13,8 +13,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// child is one that is fed, over however many links one after the other. It belongs
-// to its delivery, and is guarded by its mutex.
+// child is a neighbour that is fed, over however many links one after the other. It belongs
+// to its delivery, whose mutex guards it.
 type child struct {
 	link    *link.Feeding    // nil while it is not connected
 	reads   []uint64         // offsets from which bytes are being read from the file
@@ -23,26 +23,26 @@ type child struct {
 	sentAt  time.Time        // the last of them
 	acked   uint64
 	givenUp fault // why no link of it is fed any more, whatever the tree says
-	// dismissed has the link that there is end, because the tree no longer had the child, or it was given up. If the tree has it
-	// again it comes with another link, and says where it is.
+	// dismissed has its link end, because the tree no longer has the child, or because it was given up. If the tree has it
+	// again, it comes with another link, and says where it is.
 	dismissed bool
-	// hangs says that it was not fed any more when that was last looked at, and had not taken what was under way to it.
+	// hangs says that at the last look it was not fed any more, and had not taken what was under way to it.
 	hangs bool
 }
 
-// fault is why a child is given up in this delivery. It has one at most: who is given up is expected no more, and nothing that
-// it says counts. Who was detached is not given up: it waits, as the account knows, until the others are done.
+// fault is why a child is given up in this delivery. It has one at most: a child that is given up is not expected any more, and
+// nothing that it says counts. A detached child is not given up: it waits, as the account knows, until the others are done.
 type fault uint8
 
 const (
 	faultless fault = iota
-	tooSlow         // by the rule; that is forgotten when the tree no longer has it here
+	tooSlow         // by the rule; forgotten when the tree no longer has the child here
 	lied            // it acknowledged what it was not sent
 )
 
 func (c *child) isGivenUp() bool { return c.givenUp != faultless }
 
-// farewell is what one is told that is given up.
+// farewell returns what a child that is given up is told.
 func (c *child) farewell() link.Bye {
 	if c.givenUp == lied {
 		return link.Bye{Reason: wire.Protocol, Text: "given up: it acknowledged what it was not sent"}
@@ -87,7 +87,7 @@ func (d *delivery) feed(asked *link.Asked, name string) {
 	}
 }
 
-// feedStripe feeds a child over one stripe more of the link that it has.
+// feedStripe feeds a child over one more stripe of the link that it has.
 func (d *delivery) feedStripe(asked *link.Asked, name string) {
 	d.mu.Lock()
 	var there *link.Feeding
@@ -105,7 +105,7 @@ func (d *delivery) feedStripe(asked *link.Asked, name string) {
 	}
 }
 
-// noLink is what a stripe is told that is too late for its link, or too many for it.
+// noLink is what a stripe is told that comes too late for its link, or is one too many.
 const noLink = "there is no link to join"
 
 // unwelcome says why a child is not fed, if it is not.
@@ -123,19 +123,10 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) *link.Bye {
 		return &link.Bye{Reason: wire.Stopping, Text: "it is no longer kept"}
 	case d.isGone(asked.From):
 		return d.notKept()
-	case asked.From > d.length(): // what it says that it has cannot be, and others are not to be fed from there
+	case asked.From > d.length(): // it claims more than there is, and others must not be fed from there
 		return &link.Bye{Reason: wire.Protocol, Text: "asks beyond the end"}
 	}
 	return nil
-}
-
-// isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
-// sender brings nothing, and the cache does not hold it.
-func (d *delivery) isPast(from uint64) bool {
-	if d.ended.IsZero() || d.intake != nil || len(d.assignment.GetParent().GetAddresses()) > 0 {
-		return false
-	}
-	return d.end == nil || from < d.account.Discarded()
 }
 
 // attach makes a link the child's, in place of an earlier one.
@@ -160,7 +151,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	d.mu.Unlock()
 	d.update(func() {
 		if c.dismissed {
-			return // the tree has changed: it is told by its supply
+			return // the tree has changed: its supply tells it
 		}
 		served := d.account.Attach(name, from, time.Now())
 		d.wanted = d.wanted || from <= d.account.Offset() || d.account.Gathered()
@@ -177,15 +168,6 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 		d.account.Park(name)
 	})
 	return supply
-}
-
-// beginsFor tells whether the delivery begins again at once for a child that the cache has nothing for. One that was
-// detached before has its turn when the others are done. Where nothing has come since it began where others say that they
-// are, nothing is lost by beginning before that: of a stream nobody here knows how far it is, and what they say may be wrong. A stream
-// may never end, so that nobody waits for that; what has to come again is what its sender keeps, for this one.
-func (d *delivery) beginsFor(name string) bool {
-	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
-	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
 }
 
 // chosen notes how many stripes a child's link is to have.
@@ -205,11 +187,7 @@ func (d *delivery) chosen(s *supply, choice parallel.Choice) {
 func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
-		_, asked := d.asks()
-		d.account.Detach(s.name)
-		if _, asks := d.asks(); asked && !asks {
-			d.inlet.end() // it asks for nobody any more
-		}
+		d.part(func() { d.account.Detach(s.name) })
 		d.quiet.Broadcast()
 	})
 }
@@ -219,21 +197,6 @@ var congestions = map[groupv1.Congestion]string{
 	groupv1.Congestion_CONGESTION_CUBIC: "cubic",
 	groupv1.Congestion_CONGESTION_BBR:   "bbr",
 	groupv1.Congestion_CONGESTION_RENO:  "reno",
-}
-
-// letGo ends the links of those who are not fed any more, and have not taken what is under way to them for a
-// checkInterval: what is being read cannot be given back, so that the others would wait for them. One whose disk hangs, or
-// that hands on what it gets to somebody who pauses, answers all the time, and its link would stay. It comes again when it
-// reads again, if it is to be fed.
-func (d *delivery) letGo() {
-	for name, c := range d.children {
-		hangs := len(c.reads) > 0 && !d.account.Serves(name)
-		if hangs && c.hangs {
-			d.log.Info("a child that is not fed any more does not read, and its link is ended", "child", name, "offset", d.account.Offset())
-			c.close()
-		}
-		c.hangs = hangs
-	}
 }
 
 // tune chooses the congestion control that the delivery wants.
@@ -272,6 +235,9 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		return link.Portion{}, &link.Bye{Reason: wire.Moved, Text: "it has another parent now"}
 	case s.isGone(offset):
 		return link.Portion{}, s.notKept()
+	}
+	if most > 0 {
+		s.account.Ready(s.name)
 	}
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
 	arrived := s.account.Offset()
@@ -317,8 +283,43 @@ func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 	return err
 }
 
-// giveUpLiar has nobody wait for a child that lied, and has the managers told that it is given up. In plaintext it may
-// have been somebody on the way, and the child comes again with another link.
+// All functions below are called with d.mu held.
+
+// isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
+// sender brings nothing, and the cache does not hold it.
+func (d *delivery) isPast(from uint64) bool {
+	if d.ended.IsZero() || d.intake != nil || len(d.assignment.GetParent().GetAddresses()) > 0 {
+		return false
+	}
+	return d.end == nil || from < d.account.Discarded()
+}
+
+// beginsFor reports whether the delivery begins again at once for a child for which the cache has nothing. A child that was
+// detached before has its turn when the others are done. If nothing has come yet since the delivery began where other children said
+// that they are, nothing is lost by beginning earlier: nobody here knows how far a stream is, and what they said may be wrong. A
+// stream may never end, so that a child cannot wait for its end; what comes again then is what the sender keeps for this child.
+func (d *delivery) beginsFor(name string) bool {
+	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
+	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
+}
+
+// letGo ends the links of children that are not fed any more and have not taken what is under way to them for a
+// checkInterval: what is being read for them cannot be given back, so that the others would wait. A child whose disk hangs, or
+// whose reader pauses, answers all the time, and its link would stay. It comes back when it reads again, if it is still
+// to be fed.
+func (d *delivery) letGo() {
+	for name, c := range d.children {
+		hangs := len(c.reads) > 0 && !d.account.Serves(name)
+		if hangs && c.hangs {
+			d.log.Info("a child that is not fed any more does not read, and its link is ended", "child", name, "offset", d.account.Offset())
+			c.close()
+		}
+		c.hangs = hangs
+	}
+}
+
+// giveUpLiar has nobody wait for a child that lied, and has the managers told that it is given up. In plaintext somebody
+// on the way may have lied: then the child is not given up, and comes again with another link.
 func (d *delivery) giveUpLiar(c *child) {
 	if d.assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT {
 		return

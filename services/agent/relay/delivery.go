@@ -31,7 +31,7 @@ const (
 )
 
 // delivery is one delivery at this agent. Its links run in goroutines of their own;
-// what they share is below mu, and changed tells all of them that it changed.
+// mu guards what they share, which follows it, and changed tells all of them when it changes.
 type delivery struct {
 	hub  *Hub
 	id   wire.DeliveryID
@@ -51,25 +51,25 @@ type delivery struct {
 	children   map[string]*child
 	changed    chan struct{}
 	due        chan struct{} // holds a token when watch has something to do
-	quiet      *sync.Cond    // a child's reading ended
+	quiet      *sync.Cond    // a portion was read, or the link to a child ended
 	intake     *link.Taking  // that link, while it is open
 	wanted     bool          // children have asked: until then nothing is taken
 	early      bool          // the parent may be dialled before they have
-	asking     bool          // the parent is asked for a link, and told what it may send
-	came       uint64        // bytes that came since measure was called,
-	recent     uint64        // and how many do in aheadTime
-	begin      *uint64       // from where to begin again
-	kept       uint64        // of a stream, before that nobody has anything
+	asking     bool          // the parent is being asked for a link, and told what it may send
+	came       uint64        // bytes that came since measure was last called,
+	recent     uint64        // and how many come in aheadTime
+	begin      *uint64       // from where to begin again; nil if that is not to be
+	kept       uint64        // nobody has anything of a stream from before this offset
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	short      shortage
-	rested     bool // it rests, and that was to be reported
+	rested     bool // it rests, and a report of that was asked for
 	told       bool // the managers know how it stands, if it rests
 
-	// What has ended is kept, and those who come late are fed, unless it isOver. Then it goes, in this order:
-	gone     bool // children are to be told that it is no longer here,
-	closed   bool // and when they have been, no link can begin any more,
-	released bool // and when all have ended, its entry is closed
+	// A delivery that has ended is kept, and latecomers are fed, unless it isOver. When it is dropped it goes in this order:
+	gone     bool // children are told that it is no longer here;
+	closed   bool // when they have been, no link can begin any more;
+	released bool // when all links have ended, its entry is closed
 }
 
 func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
@@ -83,7 +83,7 @@ func newDelivery(h *Hub, assignment *groupv1.Assignment) (*delivery, error) {
 		children: make(map[string]*child), changed: make(chan struct{}), due: make(chan struct{}, 1),
 	}
 	d.quiet = sync.NewCond(&d.mu)
-	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // it ends after it has said so
+	d.ctx, d.stop = context.WithCancel(context.WithoutCancel(h.running)) // drop ends it, after children were told
 	d.inlet = newInlet(d.ctx)
 	d.assign(assignment)
 	return d, nil
@@ -151,17 +151,19 @@ func (d *delivery) watch() {
 	defer ticker.Stop()
 	for {
 		d.mu.Lock()
-		begin := d.begin
+		begins, isStarved := d.begin != nil, d.isStarved()
 		d.mu.Unlock()
-		if begin != nil {
-			d.restart()
+		if begins {
+			if !d.restart() {
+				return
+			}
 			continue
 		}
 		var pressure, freed <-chan struct{}
-		if d.endedAt().IsZero() { // else the hub has it give way when its turn comes
+		if d.endedAt().IsZero() { // otherwise the hub has it give room back when its turn comes
 			pressure = d.hub.Cache.Pressure()
 		}
-		if d.starved() {
+		if isStarved {
 			freed = d.hub.Cache.Freed()
 		}
 		select {
@@ -200,38 +202,7 @@ func (d *delivery) assign(assignment *groupv1.Assignment) {
 	})
 }
 
-// forgive lets a child that was given up, and that the tree no longer has here, come again if the
-// tree sends it again.
-func (d *delivery) forgive() {
-	for name, c := range d.children {
-		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
-			c.givenUp = faultless
-		}
-	}
-}
-
-// expectChildren has the account count the children of the tree, but for those that
-// were given up.
-func (d *delivery) expectChildren() {
-	var names []string
-	children := d.assignment.GetChildren()
-	if d.isOver() {
-		children = nil // nobody is fed any more
-	}
-	for _, neighbour := range children {
-		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
-			names = append(names, neighbour.GetName())
-		}
-	}
-	d.account.Expect(names)
-	for name, c := range d.children {
-		if c.link != nil && !slices.Contains(names, name) {
-			c.dismissed = true
-		}
-	}
-}
-
-// update changes the state, settles what follows from it, and tells everyone.
+// update changes the state, does what follows from that, and tells everyone.
 func (d *delivery) update(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,88 +210,17 @@ func (d *delivery) update(change func()) {
 	d.follow()
 }
 
-// follow settles what follows from a change, and tells everyone.
-func (d *delivery) follow() {
-	d.settle()
-	d.announce()
-	d.rest()
-}
-
-// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
-func (d *delivery) rest() {
-	resting := d.isResting()
-	if resting && !d.rested {
-		d.hub.Report()
-	}
-	d.rested = resting
-}
-
-// announce tells everyone that the state is another.
-func (d *delivery) announce() {
-	close(d.changed)
-	d.changed, d.told = make(chan struct{}), false
-	if d.begin == nil && !d.isStarved() {
-		return
-	}
-	select {
-	case d.due <- struct{}{}:
-	default: // it knows
-	}
-}
-
-// outlook is what others see of the acknowledgements of children.
-type outlook struct {
-	ack, credit uint64
-	waiting     int
-	begins      bool
-	lacked      uint64 // what somebody lacks, where the disk has no room
-}
-
-func (d *delivery) outlook() outlook {
-	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
-	if d.short.waiting > 0 {
-		look.lacked = d.account.Cached()
-	}
-	return look
-}
-
 // acknowledge changes what children have acknowledged, and tells everyone if that makes
-// a difference to anyone: with many children, most acknowledgements make none.
+// a difference to anyone. With many children, most acknowledgements make none.
 func (d *delivery) acknowledge(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.outlook()
 	change()
-	d.settle()
+	d.promiseRoom()
 	if d.outlook() != before {
 		d.announce()
 	}
-}
-
-// length returns how long the object is, or the most that there can be.
-func (d *delivery) length() uint64 {
-	switch {
-	case d.end != nil:
-		return d.end.Length
-	case d.assignment.GetSealed():
-		return d.assignment.GetLength()
-	case d.assignment.GetSpec().GetLengthUnknown():
-		return wire.MaxOffset
-	}
-	return d.assignment.GetSpec().GetLength()
-}
-
-// isResting reports whether nothing happens in a delivery that has ended: it is kept for those who come late.
-func (d *delivery) isResting() bool {
-	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
-		return false
-	}
-	for _, c := range d.children {
-		if c.link != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // check does what is due every checkInterval.
@@ -332,7 +232,7 @@ func (d *delivery) check() {
 	}
 	d.mu.Unlock()
 	if resting {
-		return // there may be thousands of these, and nobody waits for any
+		return // there may be thousands of these, and nobody waits for any of them
 	}
 	d.update(func() {
 		d.insist()
@@ -343,37 +243,14 @@ func (d *delivery) check() {
 	})
 }
 
-// insist has the parent be asked, if it was not: whoever has not come by now is not waited for. What of a stream is before
-// those that have may not be kept any more.
-func (d *delivery) insist() {
-	if d.wanted || !d.account.Attached() {
-		return
-	}
-	d.wanted = true
-	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
-		d.begin = &from
-	}
-}
-
-// evictSlow gives up the children that are too slow by the rule.
-func (d *delivery) evictSlow() {
-	for _, name := range d.account.Slow(time.Now()) {
-		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-		d.children[name].givenUp = tooSlow
-		d.hub.Metrics.evicted.Inc()
-		d.expectChildren()
-		d.hub.Report()
-	}
-}
-
 // drop ends the delivery here.
 func (d *delivery) drop() {
 	d.update(func() { d.gone = true })
 	time.AfterFunc(farewellTime, d.stop)
 }
 
-// expects reports whether a neighbour is one by the tree: the sender that offers,
-// or a child.
+// expects reports whether the tree names a neighbour as what it comes as: as the sender, which offers,
+// or as a child.
 func (d *delivery) expects(id identity.ID, offer bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -428,8 +305,15 @@ func (d *delivery) held() uint64 {
 	return d.account.Held()
 }
 
-// report returns how the delivery stands; nil if it rests, and that was told, or there is no room
-// left to tell how those stand that rest.
+// keptFrom returns from where on the cache has it.
+func (d *delivery) keptFrom() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.account.Discarded()
+}
+
+// report returns how the delivery stands; nil if it rests and the managers know, or if there is no room
+// left in the report for deliveries that rest.
 func (d *delivery) report(room *int) *groupv1.DeliveryReport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -443,6 +327,141 @@ func (d *delivery) report(room *int) *groupv1.DeliveryReport {
 	*room -= proto.Size(report)
 	d.told = true
 	return report
+}
+
+// since returns how long ago something was; nil if it never was.
+func since(at time.Time) *durationpb.Duration {
+	if at.IsZero() {
+		return nil
+	}
+	return durationpb.New(time.Since(at))
+}
+
+// All functions below are called with d.mu held.
+
+// forgive lets a child that was given up, and that the tree no longer has here, come again if the
+// tree sends it again.
+func (d *delivery) forgive() {
+	for name, c := range d.children {
+		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
+			c.givenUp = faultless
+		}
+	}
+}
+
+// expectChildren has the account count the children of the tree, but for those that
+// were given up.
+func (d *delivery) expectChildren() {
+	var names []string
+	children := d.assignment.GetChildren()
+	if d.isOver() {
+		children = nil // nobody is fed any more
+	}
+	for _, neighbour := range children {
+		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
+			names = append(names, neighbour.GetName())
+		}
+	}
+	d.part(func() { d.account.Expect(names) })
+	for name, c := range d.children {
+		if c.link != nil && !slices.Contains(names, name) {
+			c.dismissed = true
+		}
+	}
+}
+
+// follow does what follows from a change, and tells everyone.
+func (d *delivery) follow() {
+	d.promiseRoom()
+	d.announce()
+	d.rest()
+}
+
+// rest has it reported at once that all is done here: whoever watches the delivery end waits to see what each link carried.
+func (d *delivery) rest() {
+	resting := d.isResting()
+	if resting && !d.rested {
+		d.hub.Report()
+	}
+	d.rested = resting
+}
+
+// announce tells everyone that the state is another.
+func (d *delivery) announce() {
+	close(d.changed)
+	d.changed, d.told = make(chan struct{}), false
+	if d.begin == nil && !d.isStarved() {
+		return
+	}
+	select {
+	case d.due <- struct{}{}:
+	default: // it knows
+	}
+}
+
+// outlook is what others see of the acknowledgements of children.
+type outlook struct {
+	ack, credit uint64
+	waiting     int
+	begins      bool
+	lacked      uint64 // what somebody lacks, where the disk has no room
+}
+
+func (d *delivery) outlook() outlook {
+	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
+	if d.short.waiting > 0 {
+		look.lacked = d.account.Cached()
+	}
+	return look
+}
+
+// length returns how long the object is, or the most that there can be.
+func (d *delivery) length() uint64 {
+	switch {
+	case d.end != nil:
+		return d.end.Length
+	case d.assignment.GetSealed():
+		return d.assignment.GetLength()
+	case d.assignment.GetSpec().GetLengthUnknown():
+		return wire.MaxOffset
+	}
+	return d.assignment.GetSpec().GetLength()
+}
+
+// isResting reports whether nothing happens in a delivery that has ended: it is only kept for latecomers.
+func (d *delivery) isResting() bool {
+	if d.ended.IsZero() || d.intake != nil || d.lost != "" || d.trouble != "" {
+		return false
+	}
+	for _, c := range d.children {
+		if c.link != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// insist has the parent be asked, if it was not: children that have not come by now are not waited for. A stream begins where
+// those are that have come: what was before may not be kept any more.
+func (d *delivery) insist() {
+	if d.wanted || !d.account.Attached() {
+		return
+	}
+	d.wanted = true
+	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
+		d.begin = &from
+	}
+}
+
+// evictSlow gives up the children that are too slow by the rule.
+func (d *delivery) evictSlow() {
+	for _, name := range d.account.Slow(time.Now()) {
+		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
+		d.children[name].givenUp = tooSlow
+		d.hub.Metrics.evicted.Inc()
+		d.expectChildren()
+		d.hub.Report()
+	}
 }
 
 func (d *delivery) standing() *groupv1.DeliveryReport {
@@ -459,12 +478,4 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 		})
 	}
 	return report
-}
-
-// since returns how long ago something was; nil if it never was.
-func since(at time.Time) *durationpb.Duration {
-	if at.IsZero() {
-		return nil
-	}
-	return durationpb.New(time.Since(at))
 }

@@ -40,7 +40,7 @@ func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 	defer d.stop()
 	kept := limit * 3 / 4
 	fill := func() {
-		d.account.Reserve(d.entry.Room(kept), math.MaxInt64)
+		d.account.Reserve(d.entry.Claim(kept), math.MaxInt64)
 		d.account.Arrived(d.account.Credit())
 	}
 	fill()
@@ -77,7 +77,7 @@ func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
 		return d
 	}
 	kept, lacks := begin("0a"), begin("0b")
-	kept.account.Reserve(kept.entry.Room(1<<18), 1<<18)
+	kept.account.Reserve(kept.entry.Claim(1<<18), 1<<18)
 	kept.account.Arrived(1 << 18)
 	kept.ended = time.Now()
 	for _, broken := range []bool{false, true} {
@@ -96,6 +96,60 @@ func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
 	}
 }
 
+// A delivery that runs keeps its beginning, for members that come late to it, as long as there are others that have ended and keep what
+// nobody needs: they give way first, and of these the one that has lost its beginning already.
+func TestWhatIsKeptGivesWayFirst(t *testing.T) {
+	const length = 512 << 10
+	h := newHub(t, nil)
+	begin := func(digit string, child string) *delivery {
+		d, err := newDelivery(h, &groupv1.Assignment{
+			Delivery: strings.Repeat(digit, 16), Spec: &groupv1.DeliverySpec{Length: length}, Children: []*groupv1.Neighbour{{Name: child}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.stop)
+		h.deliveries[digit] = d
+		d.update(func() { d.expectChildren(); d.wanted = true })
+		return d
+	}
+	arrive := func(d *delivery, child string) {
+		d.update(func() {
+			d.account.Arrived(d.account.Credit())
+			d.account.Sent(child, d.account.Offset())
+			if err := d.account.Acked(child, d.account.Offset()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	for _, digit := range []string{"0a", "0b"} {
+		kept := begin(digit, "r1")
+		for kept.account.Offset() < length*3/4 {
+			arrive(kept, "r1")
+		}
+		kept.update(func() { kept.ended = time.Now(); kept.entry.Rest() })
+	}
+	whole, rest := h.deliveries["0a"], h.deliveries["0b"]
+	rest.update(func() { rest.discard(1) })
+	runs := begin("0c", "r1")
+	for before := uint64(1); before != runs.account.Offset(); {
+		before = runs.account.Offset()
+		arrive(runs, "r1")
+	}
+	if from, offset := runs.keptFrom(), runs.account.Offset(); from > 0 || offset == length {
+		t.Fatalf("it is kept from %d on, and has %d bytes, though others have the room", from, offset)
+	}
+	if gave := h.giveUpKept(1); gave != 1 || whole.held() == 0 || rest.held() > 0 {
+		t.Errorf("%d gave way: of one that is whole %d bytes are kept, of the other %d", gave, whole.held(), rest.held())
+	}
+	for range 100 {
+		arrive(runs, "r1")
+	}
+	if from, offset := runs.keptFrom(), runs.account.Offset(); from > 0 || offset != length {
+		t.Errorf("it is kept from %d on, and has %d bytes of %d", from, offset, length)
+	}
+}
+
 // Who gives room has a list of all deliveries, of which one may have been dropped meanwhile: that one takes no room any more.
 func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 	for name, ended := range map[string]bool{"runs": false, "has ended": true} {
@@ -110,7 +164,7 @@ func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 			}
 			const half, all = 256 << 10, 512 << 10
 			d.wanted = true
-			d.account.Reserve(d.entry.Room(all), all)
+			d.account.Reserve(d.entry.Claim(all), all)
 			d.account.Arrived(all)
 			d.account.Sent("r1", half)
 			if err := d.account.Acked("r1", half); err != nil {
@@ -140,7 +194,7 @@ func TestNothingIsKeptBehindWhatHasArrived(t *testing.T) {
 	}
 	defer d.stop()
 	d.wanted = true
-	d.account.Reserve(d.entry.Room(promised), promised)
+	d.account.Reserve(d.entry.Claim(promised), promised)
 	for _, offset := range []uint64{arrived - 1, ahead} {
 		file, at, _, err := d.entry.Section(offset)
 		if err != nil {

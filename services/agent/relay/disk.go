@@ -10,15 +10,15 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Others may fill the disk of the cache, which then holds less than its limit. What is kept without need gives way to
-// what comes, over the link that there is. Where there is nothing to give back, the link ends, so that the parent's end
+// Others may fill the disk of the cache, which then holds less than its limit. What is kept without need makes room for
+// what comes, and the link goes on. Where there is nothing to give back, the link ends, so that the parent's end
 // learns of it, and none is opened before the disk takes something again: what was under way has to be sent again.
-// Senders of earlier versions take the refusal as that of any agent that cannot be reached. A cache that cannot be written
-// for any other reason, as where its disk is broken, or no more files may be open for its segments, has no room either: it is no parent's fault.
+// Senders of earlier versions take the refusal for that of an agent that cannot be reached. A cache that cannot be written
+// for another reason, because its disk is broken or no more files may be open, counts as one without room: it is not the parent's fault.
 
 const (
-	// roomPatience is how long a link waits for children to have what could be given back. It is less than a
-	// neighbour's patience, in which something has to move.
+	// roomPatience is how long a link waits for children to acknowledge what could then be given back. It is less than a
+	// neighbour's patience, within which something has to move.
 	roomPatience = time.Second
 	// firstFull is the pause before the disk is tried again. It doubles, up to longFull, until a segment has come.
 	firstFull = time.Second
@@ -33,7 +33,7 @@ var (
 	errBroken = &refusal{wire.NoRoom, "its cache cannot be written"}
 )
 
-// isOwn reports whether an error is this agent's own, and not of who feeds it: its cache takes nothing.
+// isOwn reports whether an error is this agent's own, and not its parent's: its cache takes nothing.
 func isOwn(err error) bool {
 	var storage *link.StorageError
 	return noroom.Is(err) || errors.As(err, &storage)
@@ -43,13 +43,13 @@ func isOwn(err error) bool {
 type shortage struct {
 	waiting int           // writers that wait for children
 	pause   time.Duration // the last; zero if there was none
-	until   time.Time     // the disk is not tried before
-	broken  bool          // it is not room that was lacking last
+	until   time.Time     // the disk is not tried before this
+	broken  bool          // the last time, something else than room was lacking
 	told    bool          // the log has it
 }
 
-// giveRoom gives back what the disk lacks, and reports whether that was anything: what is kept of one that has ended, and
-// where there is none, what all children have of those that run.
+// giveRoom gives back some room on the disk, and reports whether there was any to give back: what is kept of a delivery that has
+// ended or, if there is none, what all children have of those that run.
 func (h *Hub) giveRoom() (gave bool) {
 	if h.giveUpKept(1) > 0 {
 		return true
@@ -60,7 +60,7 @@ func (h *Hub) giveRoom() (gave bool) {
 	return gave
 }
 
-// makeRoom gives back what the disk lacks as soon as there is something, and reports whether there was.
+// makeRoom gives back some room on the disk as soon as there is any to give back, and reports whether there was within roomPatience.
 func (d *delivery) makeRoom(ctx context.Context) bool {
 	d.shorten(1)
 	defer d.shorten(-1)
@@ -83,7 +83,7 @@ func (d *delivery) makeRoom(ctx context.Context) bool {
 	}
 }
 
-// shorten counts those that wait for room. While there are any, every acknowledgement makes a difference.
+// shorten counts the writers that wait for room. While there are any, every acknowledgement makes a difference.
 func (d *delivery) shorten(by int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *shortage) postpone() {
 	s.until = time.Now().Add(s.pause)
 }
 
-// unfit returns why the disk takes nothing, as far as is known; nil if it does. One that had no room is tried after a pause.
+// unfit returns why the disk takes nothing, as far as is known; nil if it takes something. A disk that had no room is tried again after a pause.
 func (d *delivery) unfit() *refusal {
 	d.mu.Lock()
 	why, until := d.lacking(), d.short.until
@@ -144,6 +144,8 @@ func (d *delivery) unfit() *refusal {
 	})
 	return why
 }
+
+// All functions below are called with d.mu held.
 
 func (d *delivery) lacking() *refusal {
 	switch {

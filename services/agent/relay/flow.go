@@ -19,7 +19,7 @@ import (
 )
 
 // flow is a delivery in datagrams at this agent. Nothing of it is cached: what comes is
-// passed on to the children at once, to each as fast as its link allows, or never.
+// passed on to the children at once, to each if its link allows it, or never.
 type flow struct {
 	hub  *Hub
 	log  *slog.Logger
@@ -32,7 +32,7 @@ type flow struct {
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
 	changed    chan struct{} // closed when the assignment changes
-	rested     bool          // it rests, and that was to be reported
+	rested     bool          // it rests, and a report of that was asked for
 	lost       string        // the parent that cannot be reached
 	children   map[string]*fed
 	seen       algo.Seen
@@ -40,14 +40,14 @@ type flow struct {
 	bytes      uint64           // that came
 }
 
-// fed is a child, over however many links one after the other. What they were used for stays when they are gone.
+// fed is a child, over however many links one after the other. What they carried is remembered when they are gone.
 type fed struct {
 	out     *datagram.Out      // nil while it has no link
 	cancel  context.CancelFunc // ends that
 	earlier datagram.Use
 }
 
-// unlink forgets the link that there is, but for what it was used for.
+// unlink forgets the link that there is, but not what it carried.
 func (c *fed) unlink() {
 	if c.out != nil {
 		c.cancel()
@@ -56,7 +56,7 @@ func (c *fed) unlink() {
 	}
 }
 
-// use returns what all links were used for.
+// use returns what all its links carried.
 func (c *fed) use() (use datagram.Use) {
 	if c.out != nil {
 		use = c.out.Use()
@@ -82,7 +82,7 @@ func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 	return f
 }
 
-// assign gives the flow its place in the tree, and ends the links of those that are no
+// assign gives the flow its place in the tree, and ends links to nodes that are not
 // neighbours any more.
 func (f *flow) assign(assignment *groupv1.Assignment) {
 	f.mu.Lock()
@@ -104,23 +104,6 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.rest()
-}
-
-// isChild reports whether the tree has somebody as a child here.
-func (f *flow) isChild(name string) bool {
-	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
-}
-
-// isResting reports whether nothing happens in a delivery that has ended.
-func (f *flow) isResting() bool { return f.assignment.GetEnded() && f.linkCount() == 0 }
-
-// rest has it reported at once that all is done here: who watches the delivery's end waits for what each link carried.
-func (f *flow) rest() {
-	resting := f.isResting()
-	if resting && !f.rested {
-		f.hub.Report()
-	}
-	f.rested = resting
 }
 
 func (f *flow) expects(id identity.ID, offer bool) bool {
@@ -160,39 +143,6 @@ func (f *flow) arrived(in *datagram.In, whole []byte, from netip.AddrPort, now t
 	}
 }
 
-func (f *flow) fresh(h wiredatagram.Header, payload []byte) bool {
-	if !f.seen.Note(h.Sequence) {
-		return false
-	}
-	f.bytes += uint64(len(payload))
-	return true
-}
-
-func (f *flow) passFound(found []datagram.Found, now time.Time) {
-	for _, one := range found {
-		if one.Kind == wiredatagram.Data {
-			if !f.fresh(one.Header, one.Payload) {
-				continue
-			}
-			f.hub.Metrics.datagramsRecovered.Inc()
-		}
-		f.pass(one.Header, one.Payload, now)
-	}
-}
-
-// pass duplicates a datagram to all children.
-func (f *flow) pass(h wiredatagram.Header, payload []byte, now time.Time) {
-	batch := f.hub.port.batch
-	for _, child := range f.children {
-		if batch.IsFull() {
-			batch.Flush()
-		}
-		if child.out != nil {
-			child.out.Add(batch, h, payload, now)
-		}
-	}
-}
-
 // report returns how the flow stands.
 func (f *flow) report() *groupv1.DeliveryReport {
 	f.mu.Lock()
@@ -217,17 +167,7 @@ func (f *flow) links() int {
 	return f.linkCount()
 }
 
-func (f *flow) linkCount() int {
-	links := f.inlet.links()
-	for _, child := range f.children {
-		if child.out != nil {
-			links++
-		}
-	}
-	return links
-}
-
-// attach makes a link the child's, in place of an earlier one. It ends one of a child that the tree lost while the link was opened.
+// attach makes a link the child's, in place of an earlier one. If the tree has lost the child while the link was opened, it ends the link.
 func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc) (detach func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,4 +204,66 @@ func (f *flow) take(waiting context.Context) (ctx context.Context, release func(
 		defer f.mu.Unlock()
 		f.rest()
 	}, nil
+}
+
+// All functions below are called with f.mu held.
+
+// isChild reports whether the tree has somebody as a child here.
+func (f *flow) isChild(name string) bool {
+	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
+}
+
+// isResting reports whether nothing happens in a delivery that has ended.
+func (f *flow) isResting() bool { return f.assignment.GetEnded() && f.linkCount() == 0 }
+
+// rest has it reported at once that all is done here: whoever watches the delivery end waits to see what each link carried.
+func (f *flow) rest() {
+	resting := f.isResting()
+	if resting && !f.rested {
+		f.hub.Report()
+	}
+	f.rested = resting
+}
+
+func (f *flow) fresh(h wiredatagram.Header, payload []byte) bool {
+	if !f.seen.Note(h.Sequence) {
+		return false
+	}
+	f.bytes += uint64(len(payload))
+	return true
+}
+
+func (f *flow) passFound(found []datagram.Found, now time.Time) {
+	for _, one := range found {
+		if one.Kind == wiredatagram.Data {
+			if !f.fresh(one.Header, one.Payload) {
+				continue
+			}
+			f.hub.Metrics.datagramsRecovered.Inc()
+		}
+		f.pass(one.Header, one.Payload, now)
+	}
+}
+
+// pass duplicates a datagram to all children.
+func (f *flow) pass(h wiredatagram.Header, payload []byte, now time.Time) {
+	batch := f.hub.port.batch
+	for _, child := range f.children {
+		if batch.IsFull() {
+			batch.Flush()
+		}
+		if child.out != nil {
+			child.out.Add(batch, h, payload, now)
+		}
+	}
+}
+
+func (f *flow) linkCount() int {
+	links := f.inlet.links()
+	for _, child := range f.children {
+		if child.out != nil {
+			links++
+		}
+	}
+	return links
 }

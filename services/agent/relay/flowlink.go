@@ -16,7 +16,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// feed feeds a child, for as long as it is one.
+// feed feeds a child as long as the tree has it here.
 func (f *flow) feed(asked *link.Asked, name string) {
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: f.version()})
 	if err != nil {
@@ -62,7 +62,7 @@ func endsOf(conn *link.Conn) (secret wiredatagram.Secret, remote netip.AddrPort,
 	return secret, remote, err
 }
 
-// run keeps a link to the parent, where that is dialled.
+// run keeps a link to the parent, if this agent is to dial it.
 func (f *flow) run() {
 	wait := link.FirstPause
 	for f.ctx.Err() == nil {
@@ -103,7 +103,7 @@ func (f *flow) parent() (*groupv1.Neighbour, <-chan struct{}) {
 	return f.assignment.GetParent(), f.changed
 }
 
-// lose has it reported that a parent cannot be reached; an empty name is that it can.
+// lose has it reported that a parent cannot be reached; an empty name says that the parent can be.
 func (f *flow) lose(name string) {
 	f.mu.Lock()
 	before := f.lost
@@ -163,8 +163,8 @@ func (f *flow) takeOffer(asked *link.Asked) {
 	}
 }
 
-// welcome takes datagrams from the sender, which may begin when it is welcomed. Where to send
-// reports, its first datagram shows.
+// welcome takes datagrams from the sender, which may begin when it is welcomed. Its first datagram shows
+// where reports are to be sent.
 func (f *flow) welcome(ctx context.Context, asked *link.Asked) error {
 	secret, err := asked.Secret()
 	if err != nil {
@@ -181,11 +181,11 @@ func (f *flow) welcome(ctx context.Context, asked *link.Asked) error {
 }
 
 const (
-	// absentPatience is how long a child is waited for that has no link yet, and silentPatience
-	// one that has: it may wait for children of its own.
+	// absentPatience is how long a child that has no link yet is waited for, and silentPatience how long
+	// one that has: it may be waiting for children of its own.
 	absentPatience = 2 * time.Second
 	silentPatience = 3 * time.Second
-	// childrenPoll is how often it is looked whether children are there.
+	// childrenPoll is how often it is checked whether the children are there.
 	childrenPoll = 5 * time.Millisecond
 )
 
@@ -199,7 +199,7 @@ func (f *flow) awaitChildren(ctx context.Context) {
 	f.ready.Store(true)
 }
 
-// misses reports whether a child cannot be fed yet that is worth waiting for.
+// misses reports whether a child that is worth waiting for cannot be fed yet.
 func (f *flow) misses(waited time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,7 +213,7 @@ func (f *flow) misses(waited time.Duration) bool {
 	return false
 }
 
-// takeFrom takes datagrams from a parent that was dialled. Reports show it where this agent is.
+// takeFrom takes datagrams from a parent that this agent has dialled. Its reports show the parent where to send them.
 func (f *flow) takeFrom(ctx context.Context, conn *link.Conn) error {
 	secret, remote, err := endsOf(conn)
 	if err != nil {
@@ -233,7 +233,7 @@ func (f *flow) takeFrom(ctx context.Context, conn *link.Conn) error {
 	return f.keep(ctx, conn, in)
 }
 
-// listen takes the datagrams of a link, until it is stopped.
+// listen takes the datagrams of a link until stop is called.
 func (f *flow) listen(secret wiredatagram.Secret, parent netip.AddrPort) (in *datagram.In, stop func()) {
 	in = datagram.NewIn(secret, parent)
 	return in, f.hub.port.open(secret.Link(), func(whole []byte, from netip.AddrPort, now time.Time) {

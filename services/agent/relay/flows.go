@@ -14,7 +14,7 @@ import (
 
 var errNoDatagrams = errors.New("this agent has no port for datagrams")
 
-// assignFlow begins a delivery in datagrams, or gives it its new place.
+// assignFlow begins a delivery in datagrams, or gives it its new place. It is called with h.mu held.
 func (h *Hub) assignFlow(assignment *groupv1.Assignment) error {
 	if f := h.flows[assignment.GetDelivery()]; f != nil {
 		f.assign(assignment)
@@ -29,7 +29,7 @@ func (h *Hub) assignFlow(assignment *groupv1.Assignment) error {
 	return nil
 }
 
-// dropFlow ends a delivery in datagrams here.
+// dropFlow ends a delivery in datagrams here. It is called with h.mu held.
 func (h *Hub) dropFlow(id string) {
 	if f := h.flows[id]; f != nil {
 		delete(h.flows, id)
@@ -37,7 +37,7 @@ func (h *Hub) dropFlow(id string) {
 	}
 }
 
-// known returns the ids of all deliveries.
+// known returns the ids of all deliveries. It is called with h.mu held.
 func (h *Hub) known() []string {
 	return slices.AppendSeq(slices.Collect(maps.Keys(h.deliveries)), maps.Keys(h.flows))
 }

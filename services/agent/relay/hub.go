@@ -4,6 +4,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -36,7 +37,7 @@ type Env struct {
 	// Contacts are the agents that are known. The hub closes them.
 	Contacts *link.Contacts
 	Metrics  *Metrics
-	// Kept is of how many deliveries that have ended something is kept at most: each has a file open.
+	// Kept is of how many ended deliveries something is kept, at most: each has a file open.
 	Kept int
 	// Stripes are how many connections a link may have; the zero Bounds are one.
 	Stripes parallel.Bounds
@@ -50,7 +51,7 @@ type Hub struct {
 	Env
 	wake chan struct{}
 	port *port // nil without datagrams
-	// streamWindow is how much of a stream is cached at most.
+	// streamWindow is the most that is cached of a stream.
 	streamWindow uint64
 	// early bounds how many parents are dialled at once before anybody asks.
 	early *semaphore.Weighted
@@ -63,7 +64,7 @@ type Hub struct {
 	running    context.Context // nil until Run
 }
 
-// earlyMost is so few that a place in many trees at once does not become many handshakes at once.
+// earlyMost is small, so that a place in many trees at once does not lead to many handshakes at once.
 const earlyMost = 2
 
 // New returns a hub without deliveries.
@@ -92,7 +93,7 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	defer door.Wait()
 	defer h.end()
 	defer h.Contacts.Close()
-	defer cancel() // the port waits for nothing else
+	defer cancel() // the port ends with this alone
 	h.links.Go(func() { h.spareDisk(ctx) })
 	h.links.Go(func() { h.spareRoom(ctx) })
 	if h.port != nil {
@@ -101,7 +102,7 @@ func (h *Hub) Run(ctx context.Context, listener net.Listener) error {
 	return door.Run(ctx, listener)
 }
 
-// assignPatience is how long a neighbour waits here that knows of a tree before this agent does.
+// assignPatience is how long a neighbour that knows of a tree before this agent does is kept waiting.
 const assignPatience = 2 * time.Second
 
 // serve finds out what a neighbour may, and does it.
@@ -187,7 +188,7 @@ type assigned interface {
 	version() uint64
 }
 
-// expecting waits for a delivery that expects a neighbour, which may hear of a new tree a
+// expecting waits for a delivery that expects a neighbour: that may have heard of a new tree a
 // little before this agent does.
 func expecting[D assigned](ctx context.Context, h *Hub, find func() D, holder identity.ID, offer bool) (D, error) {
 	var none D
@@ -245,7 +246,7 @@ func (h *Hub) Assign(assignments *groupv1.Assignments) {
 	h.boundKept()
 }
 
-// assign begins a delivery, or gives it its new place.
+// assign begins a delivery, or gives it its new place. It is called with h.mu held.
 func (h *Hub) assign(assignment *groupv1.Assignment) error {
 	if d := h.deliveries[assignment.GetDelivery()]; d != nil {
 		d.assign(assignment)
@@ -291,12 +292,12 @@ func (h *Hub) Report() {
 	}
 }
 
-// restingBytes is about how much is told at once of deliveries that rest. There may be more of them
-// than a message can hold.
+// restingBytes is about how large the reports of deliveries that rest may be in one message. There may be more of
+// them than it can hold.
 const restingBytes = 1 << 20
 
-// Reports returns how the deliveries stand: all that run, and those that rest of which the managers
-// do not know it yet. They are told of all again when they say all that there is to do.
+// Reports returns how the deliveries stand: all that run, and those that rest if the managers
+// do not know that yet. Managers are told of all of them anew whenever they send this agent all that it has to do.
 func (h *Hub) Reports() []*groupv1.DeliveryReport {
 	var reports []*groupv1.DeliveryReport
 	room := restingBytes
@@ -366,7 +367,7 @@ func (h *Hub) Credit() (bytes uint64) {
 	return bytes
 }
 
-// spareInterval is how often it is looked whether others need the cache's disk.
+// spareInterval is how often the cache's disk is looked at, whether others need it.
 const spareInterval = time.Second
 
 // spareDisk gives back what is kept of deliveries that have ended, one after the other, while others have filled the cache's
@@ -379,8 +380,8 @@ func (h *Hub) spareDisk(ctx context.Context) {
 	}
 }
 
-// spareRoom gives back what is kept of a delivery that has ended whenever another lacks room, until ctx is done. Who still
-// lacks some says so again.
+// spareRoom gives back what is kept of a delivery that has ended whenever another lacks room, until ctx is done. A delivery
+// that still lacks some says so again.
 func (h *Hub) spareRoom(ctx context.Context) {
 	pressure := h.Cache.Pressure()
 	for {
@@ -389,8 +390,8 @@ func (h *Hub) spareRoom(ctx context.Context) {
 			return
 		case <-pressure:
 		}
-		pressure = h.Cache.Pressure() // somebody may lack more while this is given back
 		h.giveUpKept(1)
+		pressure = h.Cache.Pressure() // whoever has said so again meanwhile has some now, or says so once more
 	}
 }
 
@@ -407,20 +408,23 @@ func (h *Hub) boundKept() {
 	}
 }
 
-// giveUpKept gives back what is kept of a number of deliveries, those that ended first and have something to
-// give, for others need its room. It returns of how many it did.
+// giveUpKept gives back what is kept of a number of deliveries, because others need the room: first of those whose beginning is gone,
+// which few members can still use, then of those that ended first. It returns of how many it did.
 func (h *Hub) giveUpKept(number int) (gave int) {
 	type resting struct {
 		*delivery
 		since time.Time
+		begun uint64 // from where on it is kept
 	}
 	var kept []resting
 	for _, d := range h.all() {
 		if since := d.endedAt(); !since.IsZero() {
-			kept = append(kept, resting{d, since})
+			kept = append(kept, resting{d, since, d.keptFrom()})
 		}
 	}
-	slices.SortFunc(kept, func(a, b resting) int { return a.since.Compare(b.since) })
+	slices.SortFunc(kept, func(a, b resting) int {
+		return cmp.Or(cmp.Compare(min(b.begun, 1), min(a.begun, 1)), a.since.Compare(b.since))
+	})
 	for _, d := range kept {
 		if gave == number {
 			break

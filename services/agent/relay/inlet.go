@@ -10,8 +10,8 @@ type inlet struct {
 	life context.Context
 
 	mu   sync.Mutex
-	cut  context.CancelFunc // ends who has the place; nil while nobody has
-	free chan struct{}      // closed when nobody has it any more
+	cut  context.CancelFunc // ends the link that has the place; nil while none has
+	free chan struct{}      // closed when none has it any more
 }
 
 func newInlet(life context.Context) *inlet {
@@ -23,13 +23,13 @@ func (i *inlet) take(waiting context.Context) (ctx context.Context, release func
 	return i.await(waiting, func() {})
 }
 
-// seize takes the place of whoever has it, and of those that have it before this does.
+// seize takes the place away from the link that has it, and from others that get it before the caller does.
 func (i *inlet) seize(waiting context.Context) (release func(), err error) {
 	_, release, err = i.await(waiting, i.end)
 	return release, err
 }
 
-// await takes the place when it is free. Whenever it finds that somebody has it, it says so.
+// await takes the place when it is free. It calls taken whenever it finds that another link has it.
 func (i *inlet) await(waiting context.Context, taken func()) (ctx context.Context, release func(), err error) {
 	for {
 		ctx, free := i.tryTake()
@@ -45,7 +45,7 @@ func (i *inlet) await(waiting context.Context, taken func()) (ctx context.Contex
 	}
 }
 
-// tryTake takes the place if nobody has it. Otherwise there is no context, and the channel tells when to try again.
+// tryTake takes the place if no link has it. Otherwise ctx is nil, and free is closed when it is worth trying again.
 func (i *inlet) tryTake() (ctx context.Context, free <-chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,7 +25,7 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	}
 	entry := w.agents["sa1"].Cache.Create()
 	defer entry.Close()
-	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
+	w.await("there is room", func() bool { return entry.Claim(4<<20) == 4<<20 })
 }
 
 // Of several that are kept, no more give way than have to, and those that ended first.
@@ -49,14 +49,14 @@ func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
 	for gaveWay := range kept - 1 {
 		freed := a.Cache.Freed()
 		want := uint64(gaveWay*size + 1)
-		if entry.Room(want) == want {
+		if entry.Claim(want) == want {
 			t.Fatalf("%d gave way before they had to", gaveWay+1)
 		}
 		<-freed
-		if room := entry.Room(want); room != want {
+		if room := entry.Claim(want); room != want {
 			t.Fatalf("room for %d bytes, want %d", room, want)
 		}
-		entry.Room(uint64(gaveWay+1) * size)
+		entry.Claim(uint64(gaveWay+1) * size)
 	}
 	reports := a.Reports()
 	for _, report := range reports {
@@ -84,7 +84,7 @@ func TestWhatGaveWayTakesNoRoom(t *testing.T) {
 			w.assign("sa2", true)
 			for _, a := range []*agent{first, second} {
 				other := a.Cache.Create()
-				w.await("it gave way", func() bool { return other.Room(room) == room })
+				w.await("it gave way", func() bool { return other.Claim(room) == room })
 				if err := other.Close(); err != nil {
 					t.Error(err)
 				}
@@ -137,7 +137,7 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 	cache := w.agents["sa1"].Cache
 	other := cache.Create()
 	defer other.Close()
-	other.Room(1 << 20)
+	other.Claim(1 << 20)
 	w.tree("sa1", "sender", "late")
 	late := newMember("late")
 	late.pace = 400 * time.Millisecond
@@ -152,7 +152,7 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 	w.agents["sa1"].Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: strings.Repeat("0e", 16), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, Spec: w.spec, Ended: true}}})
 	for round := range 50 {
 		pressure := cache.Pressure()
-		other.Room(2 << 20)
+		other.Claim(2 << 20)
 		<-pressure
 		asked, quiet := 0, false
 		for ; !quiet && asked <= 10; asked++ {

@@ -211,7 +211,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		if err := link.Take(ctx, conn, hello.From, m); err != nil {
+		if err := link.NewTaking(ctx, hello.From, m, link.Options{}).Run(conn); err != nil {
 			fmt.Fprintln(os.Stderr, name, err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// earlyTime bounds both parts of connecting to a parent before any child has asked: the dialling, and then the waiting for a
-// child. Each holds one of the few places that there are for that, earlyMost.
+// earlyTime bounds each part of connecting to a parent before any child has asked: dialling it, and then waiting for a
+// child. Both take one of the few places that there are for this, earlyMost.
 const earlyTime = time.Second
 
 // keepFed keeps a link to the parent while there is something to get from it.
@@ -66,9 +66,6 @@ func (d *delivery) dialledParent() (*groupv1.Neighbour, <-chan struct{}) {
 	return parent, d.changed
 }
 
-// isOver reports whether the delivery ended before it was done: nobody needs the rest.
-func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignment.GetReason() != "" }
-
 // askParent dials a parent and takes what it sends until that ends.
 func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	if why := d.unfit(); why != nil {
@@ -80,7 +77,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	}
 	defer release()
 	contact := d.connectEarly(ctx, parent)
-	// Who has the place is told when the parent is another, and the disk may have taken its time before.
+	// From here on a change of parents ends this link; before, the disk may have taken its time.
 	switch now, _ := d.dialledParent(); {
 	case now == nil:
 		d.hub.Contacts.Keep(contact)
@@ -100,11 +97,11 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
-	if d.forgo(err) {
+	if d.forgo(err, from) {
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {
-		if !isOwn(err) { // else it is this one that cannot go on
+		if !isOwn(err) { // otherwise it is this agent that cannot go on
 			d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
 			d.update(func() { d.lost = parent.GetName() })
 		}
@@ -113,10 +110,10 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	return err
 }
 
-// errMoved says that a parent was not asked, for it is none any more.
+// errMoved says that a parent was not asked, because it is not the parent any more.
 var errMoved = errors.New("this is not the parent any more")
 
-// renewContact has a contact to a parent for the next delivery: the one that there was may have gone into this one.
+// renewContact makes a contact to a parent for the next delivery: this one may have used up the contact that there was.
 func (h *Hub) renewContact(parent *groupv1.Neighbour) {
 	if peer := identity.Named(parent); peer.Role == identity.Agent {
 		h.links.Go(func() { h.Contacts.Renew(h.running, parent.GetAddresses()[0], peer) })
@@ -138,7 +135,7 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 	defer cancel()
 	contact, err := d.hub.Contacts.Connect(soon, parent.GetAddresses()[0], identity.Named(parent))
 	if err != nil {
-		return nil // there is time to say so when it is needed
+		return nil // if it still fails when it is needed, that is early enough to say so
 	}
 	timer := time.NewTimer(earlyTime)
 	defer timer.Stop()
@@ -160,7 +157,7 @@ func (d *delivery) connectEarly(ctx context.Context, parent *groupv1.Neighbour) 
 	}
 }
 
-// dial opens a link to a parent, or a stripe more of the link that there is. A contact is in place of its first address.
+// dial opens a link to a parent, or one more stripe of the link that there is. A contact, if any, takes the place of the first address.
 func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact *link.Contact, hello wire.Hello) (*link.Conn, uint64, error) {
 	var first link.Answer
 	d.mu.Lock()
@@ -197,7 +194,7 @@ func (d *delivery) dial(ctx context.Context, parent *groupv1.Neighbour, contact 
 	if !hello.Join {
 		d.update(func() { d.asking = false })
 	}
-	return nil, 0, failed
+	return nil, hello.From, failed
 }
 
 // takeOffer takes what the sender offers.
@@ -232,7 +229,7 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	if err == nil {
 		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
 	}
-	if d.forgo(err) {
+	if d.forgo(err, from) {
 		return
 	}
 	if err != nil && ctx.Err() == nil {
@@ -241,7 +238,7 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 	}
 }
 
-// takeStripe takes what the sender offers over one stripe more of the link that there is.
+// takeStripe takes what the sender offers over one more stripe of the link that there is.
 func (d *delivery) takeStripe(asked *link.Asked) {
 	d.mu.Lock()
 	there := d.intake
@@ -274,7 +271,7 @@ func (d *delivery) take(ctx context.Context, conn *link.Conn, parent string, fro
 type store struct {
 	*delivery
 	full     func() bool // makes room on the disk
-	asksFrom *uint64     // from where the link asks whether there is anything of a stream; nil if it is for what comes next
+	asksFrom *uint64     // from where the link asks whether there is anything of a stream; nil if it takes what comes next
 }
 
 func (s *store) Section(offset uint64) (link.Place, int64, error) {
@@ -283,7 +280,7 @@ func (s *store) Section(offset uint64) (link.Place, int64, error) {
 		return link.Place{}, 0, errAnswered
 	}
 	file, at, room, err := s.entry.Section(offset)
-	if noroom.Is(err) && s.hub.giveRoom() { // who asks cannot wait for more
+	if noroom.Is(err) && s.hub.giveRoom() { // the link cannot wait for children here
 		file, at, room, err = s.entry.Section(offset)
 	}
 	if err != nil {
@@ -321,6 +318,11 @@ func (s *store) Answer() link.Answer {
 	}
 	return s.answer()
 }
+
+// All functions below are called with d.mu held.
+
+// isOver reports whether the delivery ended before it was done: nobody needs the rest.
+func (d *delivery) isOver() bool { return d.assignment.GetEnded() && d.assignment.GetReason() != "" }
 
 // answer returns what the parent is to know.
 func (d *delivery) answer() link.Answer {

@@ -1,22 +1,24 @@
 package relay
 
-// restart has the parent send again, from where some child needs it: the cache no longer has what it
-// needs, or nobody needs what is before it. Who is being sent something comes back with
-// where it is.
-func (d *delivery) restart() {
+// restart has the parent send again, from where some child needs it: the cache no longer has what that child
+// needs, or nobody needs what is before it. A child that is being sent something comes back and says where
+// it is. It reports whether that was done: not, if the delivery is dropped before.
+func (d *delivery) restart() (done bool) {
 	release, err := d.inlet.seize(d.ctx)
 	if err != nil {
-		return
+		return false
 	}
 	defer release()
 	d.mu.Lock()
 	for d.reading() {
 		for _, c := range d.children {
-			c.close()
+			if len(c.reads) > 0 {
+				c.close()
+			}
 		}
 		d.quiet.Wait()
 	}
-	from := d.account.Needed(*d.begin) // somebody may have come meanwhile
+	from := d.account.Needed(*d.begin) // a child may have come meanwhile
 	d.log.Info("beginning again from where children need it", "from", from)
 	d.hub.Metrics.restarts.WithLabelValues(d.causeToBegin(from)).Inc()
 	d.hub.Metrics.discarded.Add(float64(d.account.Held()))
@@ -24,11 +26,14 @@ func (d *delivery) restart() {
 		d.log.Error("the cache could not be emptied", "error", err)
 	}
 	d.account.Restart(from)
-	d.entry.Reserve(0)
+	d.entry.ShrinkTo(0)
 	d.end, d.begin = nil, nil
 	d.mu.Unlock()
 	d.update(func() {})
+	return true
 }
+
+// All functions below are called with d.mu held.
 
 // Why a delivery begins again.
 const (

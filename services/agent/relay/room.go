@@ -6,15 +6,44 @@ import (
 )
 
 const (
-	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. It
-	// suffices for 10 Gbit/s and 10 ms, as endToEndWindow.
+	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. Like
+	// endToEndWindow, it suffices for 10 Gbit/s and 10 ms.
 	firstAhead = 16 << 20
 	// aheadTime is how long what is promised lasts, at the rate at which bytes come.
 	aheadTime = 2 * time.Second
 )
 
-// settle has as much room promised to the parent as should be, and begins again for those who waited.
-func (d *delivery) settle() {
+// relieve gives back what is beyond the share while others lack room.
+func (d *delivery) relieve() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
+		d.discard(reserved - share)
+		d.follow()
+	}
+}
+
+// releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
+// not, nothing is promised: a delivery that lacks room itself would ask for some, be asked to give some back, and so on.
+func (d *delivery) releaseKept() (gaveBack bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.released {
+		return false // the caller's list of deliveries is a moment old
+	}
+	before := d.account.Held()
+	if d.discardAll(); d.account.Held() == before {
+		return false
+	}
+	d.promiseRoom()
+	d.announce()
+	return true
+}
+
+// All functions below are called with d.mu held.
+
+// promiseRoom promises the parent as much room as it should have, and begins again for children that wait when their turn has come.
+func (d *delivery) promiseRoom() {
 	if d.released || !d.wanted || d.begin != nil {
 		return // its room is given back, nobody has asked yet, or all this begins again
 	}
@@ -26,33 +55,46 @@ func (d *delivery) settle() {
 	if d.ended.IsZero() || d.intake != nil || d.asking {
 		d.promise(length)
 	} else {
-		d.withdraw() // it may be for ever that nobody sends
+		d.withdraw() // nobody may ever send it
 	}
-	d.entry.Reserve(d.account.Reserved())
+	d.entry.ShrinkTo(d.account.Reserved())
+	d.entry.Offer(d.spare())
 	if from, needed := d.account.Unpark(time.Now()); needed {
 		d.begin = &from
 	}
 }
 
-// promise gives credit as there is room, and makes some where there is none.
+// spare returns how much is kept of a delivery that has ended, for members that may come late.
+func (d *delivery) spare() uint64 {
+	if d.ended.IsZero() {
+		return 0
+	}
+	return d.account.Spare(d.readFrom())
+}
+
+// promise gives credit for the room that there is, and makes some where there is none and none is about to be: what is kept of
+// deliveries that have ended gives way before the beginning of this one does, for members that come late to it.
 func (d *delivery) promise(length uint64) {
 	if d.isStream() {
 		d.discard(math.MaxUint64)
 	}
 	want := d.want(length)
-	room := d.room(want)
+	room := d.claim(want)
 	d.account.Reserve(room, length)
 	if low := max(d.share()/4, 1); room < want && d.account.Credit()-d.account.Offset() <= low {
+		if d.hub.Cache.Offered() {
+			return // to claim it had the hub take it back
+		}
 		d.makeSome(low)
 		want = d.want(length)
-		d.account.Reserve(d.room(want), length)
+		d.account.Reserve(d.claim(want), length)
 	} else if d.isStarved() && len(d.account.ParkBrakes(time.Now())) > 0 {
 		d.promise(length)
 	}
 }
 
-// withdraw takes back what was promised and did not come. Stripes may have brought some of what was to come later: no room is
-// set aside for that any more.
+// withdraw takes back what was promised and did not come. Stripes may have brought pieces from further on ahead of time: they are
+// given back, too.
 func (d *delivery) withdraw() {
 	if d.account.Credit() == d.account.Offset() {
 		return
@@ -64,7 +106,7 @@ func (d *delivery) withdraw() {
 }
 
 // makeSome makes room for a number of bytes. Where nothing more may come before there is some, a segment that is not full
-// gives way, too: of many deliveries, each has less than a segment.
+// is given back, too: each of many deliveries may have less than a segment.
 func (d *delivery) makeSome(needed uint64) {
 	before := d.account.Discarded()
 	d.discard(needed)
@@ -79,14 +121,14 @@ func (d *delivery) makeSome(needed uint64) {
 // share is how much room the delivery may have: as much as the others, or what it has already.
 func (d *delivery) share() uint64 { return max(d.entry.Share(), d.account.Reserved()) }
 
-// room returns how much room there is of what the delivery wants, within its share.
-func (d *delivery) room(want uint64) uint64 {
+// claim takes room of the cache for the delivery, up to what it wants and within its share, and returns how much it has then.
+func (d *delivery) claim(want uint64) uint64 {
 	most := min(want, d.share())
-	return min(d.entry.Room(most), most)
+	return min(d.entry.Claim(most), most)
 }
 
 // want returns how much room the delivery should have: what it holds, and what may come soon. A promise cannot be
-// taken back, so that one whose bytes come slowly must not promise itself all the room that others will need.
+// taken back, so that a delivery whose bytes come slowly must not take all the room that others will need.
 func (d *delivery) want(length uint64) uint64 {
 	want := d.account.Want(length)
 	if d.isStream() {
@@ -96,7 +138,7 @@ func (d *delivery) want(length uint64) uint64 {
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
 }
 
-// whileOpening is about what comes while the link to the parent is opened anew.
+// whileOpening returns about how much comes in the time that it takes to open the link to the parent anew.
 func (d *delivery) whileOpening() uint64 {
 	if d.intake == nil {
 		return 1
@@ -120,7 +162,7 @@ func (d *delivery) discard(needed uint64) {
 // discardAll gives back all that nobody needs.
 func (d *delivery) discardAll() {
 	if d.intake != nil && !d.account.Stalled() {
-		d.discard(math.MaxUint64) // what comes may be ahead of what has arrived
+		d.discard(math.MaxUint64) // stripes may bring what lies ahead of what has arrived
 		return
 	}
 	before := d.account.Discarded()
@@ -143,7 +185,7 @@ func (d *delivery) discarded(before, upTo uint64, release func(upTo uint64) erro
 	d.hub.Metrics.discarded.Add(float64(upTo - before))
 }
 
-// readFrom is the offset before which nobody reads.
+// readFrom returns the offset before which nobody is reading.
 func (d *delivery) readFrom() uint64 {
 	from := uint64(math.MaxUint64)
 	for _, c := range d.children {
@@ -154,40 +196,7 @@ func (d *delivery) readFrom() uint64 {
 	return from
 }
 
-// starved reports whether the delivery waits for room that others have.
-func (d *delivery) starved() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.isStarved()
-}
-
+// isStarved reports whether the delivery waits for room that others have.
 func (d *delivery) isStarved() bool {
 	return d.wanted && d.begin == nil && d.account.Stalled() && d.account.Offset() < d.length()
-}
-
-// relieve gives back what is beyond the share while others lack room.
-func (d *delivery) relieve() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if reserved, share := d.account.Reserved(), d.entry.Share(); reserved > share {
-		d.discard(reserved - share)
-		d.follow()
-	}
-}
-
-// releaseKept gives back all that no child needs, and reports whether that was anything. Where it was
-// not, nothing is settled: a delivery that lacks room itself would ask for it, be asked to give some, and so on.
-func (d *delivery) releaseKept() (gaveBack bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.released {
-		return false // who asks took it for one that there is a moment ago
-	}
-	before := d.account.Held()
-	if d.discardAll(); d.account.Held() == before {
-		return false
-	}
-	d.settle()
-	d.announce()
-	return true
 }

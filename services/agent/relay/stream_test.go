@@ -185,7 +185,7 @@ func (w *world) wantNotKept(name, from string) {
 		defer cancel()
 		conn, _, err := link.Dial(ctx, &net.Dialer{}, w.agents[from].address, w.identity(id), identity.ID{Role: identity.Agent, Name: from}, w.hello(w.capability(id, identity.Receive)))
 		if err == nil {
-			err = link.Take(ctx, conn, 0, newMember(name))
+			err = link.NewTaking(ctx, 0, newMember(name), link.Options{}).Run(conn)
 		}
 		kept, is := link.NotKept(err)
 		if is && kept == 0 {
@@ -265,6 +265,30 @@ func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	slow.quicken()
 	w.wantWhole(slow)
 	w.wantWhole(fast)
+}
+
+// An agent whose cache is full because its only reader pauses takes nothing, and answers: it loses its place again after it was begun again
+// for. When the reader goes on, it says that it can take more, and is begun again for.
+func TestAgentWhoseReaderPausesGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newStream(t, 16<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
+	w.start("sa1", 4<<20)
+	w.start("sa2", 1<<20)
+	w.tree("sa1", "sender", "live", "sa2")
+	w.tree("sa2", "sa1", "pauses")
+	live, pauses := newMember("live"), newMember("pauses")
+	pauses.goesOn = make(chan struct{})
+	from := w.stream("sa1", 12<<20, live, pauses)
+	w.pulls(live, "sa1")
+	w.pulls(pauses, "sa2")
+	waits := func() bool { return w.childOf("sa1", "sa2").GetWaits() }
+	w.await("the agent loses its place", waits)
+	w.await("the other has what there is", func() bool { _, upTo := from.span(); return uint64(live.has()) == upTo })
+	w.await("it begins again", func() bool { return w.agents["sa1"].count(w, "restarts") > 0 && !waits() })
+	w.await("the agent loses its place again", waits)
+	close(pauses.goesOn)
+	w.wantWhole(pauses)
+	w.wantWhole(live)
 }
 
 // C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and

@@ -279,7 +279,7 @@ func (w *world) sendFrom(ctx context.Context, to string, from link.Supply) {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		_ = link.Feed(ctx, conn, welcome.From, from)
+		_ = link.NewFeeding(ctx, welcome.From, from, link.Options{}).Run(conn)
 	}
 }
 
@@ -399,7 +399,7 @@ func (w *world) pull(ctx context.Context, m *member, from func() string) error {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		if err := link.Take(ctx, conn, hello.From, m); err != nil {
+		if err := link.NewTaking(ctx, hello.From, m, link.Options{}).Run(conn); err != nil {
 			w.Logf("%s: %v", m.name, err)
 			var ended *link.Ended
 			if errors.As(err, &ended) && ended.Reason == wire.Slow {

@@ -37,8 +37,8 @@ func (a *agentService) Control(stream agentv1.AgentService_ControlServer) error 
 	if err != nil {
 		return err
 	}
-	name := callerOf(stream.Context()).ID.Name
-	incarnation, err := registry.Register(stream.Context(), name, first.GetRegistration())
+	name := callerOf(stream.Context()).Name
+	incarnation, err := registry.RegisterAgent(stream.Context(), name, first.GetRegistration())
 	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&agentv1.ControlResponse{State: agentv1.AgentState_AGENT_STATE_FENCED})
 	}
@@ -86,11 +86,11 @@ func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer
 	if err != nil {
 		return nil, false, err
 	}
-	state := registry.Report(c.name, c.incarnation)
+	state := registry.ReportAgent(c.name, c.incarnation)
 	switch {
 	case report.GetGoodbye() && state != agentv1.AgentState_AGENT_STATE_FENCED: // who has fenced it does not stop
 		c.desk.Goodbye(c.name)
-		return c.answer(agentv1.AgentState_AGENT_STATE_OFFLINE), true, registry.Goodbye(ctx, c.name, c.incarnation)
+		return c.answer(agentv1.AgentState_AGENT_STATE_OFFLINE), true, registry.ForgetAgent(ctx, c.name, c.incarnation)
 	case state != agentv1.AgentState_AGENT_STATE_ONLINE:
 		return c.answer(state), true, nil
 	}

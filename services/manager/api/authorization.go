@@ -25,7 +25,6 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/delivery"
 	"github.com/groupcast/groupcast/services/manager/group"
-	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -127,8 +126,8 @@ const anonymousCaller = "anonymous"
 type callerKey struct{}
 
 // callerOf returns who makes the call; the zero value stands for nobody known.
-func callerOf(ctx context.Context) ledger.Caller {
-	caller, _ := ctx.Value(callerKey{}).(ledger.Caller)
+func callerOf(ctx context.Context) identity.ID {
+	caller, _ := ctx.Value(callerKey{}).(identity.ID)
 	return caller
 }
 
@@ -153,7 +152,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case !slices.Contains(permitted.roles, id.Role):
 		return nil, rule{}, fmt.Errorf("%s by %s: %w (it is for %s)", path.Base(method), id, errDenied, rolesInWords(permitted.roles))
 	}
-	return context.WithValue(ctx, callerKey{}, ledger.Caller{ID: id}), permitted, nil
+	return context.WithValue(ctx, callerKey{}, id), permitted, nil
 }
 
 // identify returns the verified identity of the caller: the peer, or, where the
@@ -253,7 +252,7 @@ func (s *Server) parseCaller(text string) (identity.Peer, error) {
 
 // mayUse refuses callers that may not see a group. It does not tell whether there is one.
 func (s *Server) mayUse(ctx context.Context, groupName string) error {
-	id := callerOf(ctx).ID
+	id := callerOf(ctx)
 	if id.Role == identity.Operator {
 		return nil
 	}
@@ -282,7 +281,7 @@ func (s *Server) mayBegin(ctx context.Context, groupName, sender string) error {
 	if err := s.mayBe(ctx, groupName, sender); err != nil {
 		return err
 	}
-	id := callerOf(ctx).ID
+	id := callerOf(ctx)
 	if id.Role != identity.Replicator {
 		return nil
 	}
@@ -306,7 +305,7 @@ func (s *Server) isReplications(groupName string) bool {
 
 // mayBe refuses callers that may not act as a member of a group.
 func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
-	if id := callerOf(ctx).ID; !id.MayBe(member) {
+	if id := callerOf(ctx); !id.MayBe(member) {
 		return fmt.Errorf("%s as member %q: %w", id, member, errDenied)
 	}
 	return s.mayUse(ctx, groupName)

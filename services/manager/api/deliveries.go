@@ -77,7 +77,7 @@ func (d *deliveryService) CancelDelivery(ctx context.Context, req *groupv1.Cance
 		return nil, err
 	}
 	if d.server.mayBe(ctx, found.GetDelivery().GetGroup(), found.GetDelivery().GetSender()) != nil {
-		return nil, fmt.Errorf("cancel delivery %s by %s: %w (its sender, %s, and operators may)", found.ID(), callerOf(ctx).ID, errDenied, found.GetDelivery().GetSender())
+		return nil, fmt.Errorf("cancel delivery %s by %s: %w (its sender, %s, and operators may)", found.ID(), callerOf(ctx), errDenied, found.GetDelivery().GetSender())
 	}
 	return desk.Cancel(ctx, found.ID())
 }

@@ -28,8 +28,8 @@ var (
 	errNoLeader   = errors.New("no manager leads at the moment: try again")
 )
 
-// mapping gives every error that this API returns a code, and a reason for programs.
-var mapping = []daemon.Code{
+// codesOf gives every error that this API returns a code, and a reason for programs.
+var codesOf = []daemon.Code{
 	{Err: ledger.ErrNotFound, Code: codes.NotFound, Reason: "NOT_FOUND"},
 	{Err: ledger.ErrExists, Code: codes.AlreadyExists, Reason: "EXISTS"},
 	{Err: group.ErrStale, Code: codes.Aborted, Reason: "ETAG_MISMATCH"},
@@ -94,7 +94,7 @@ func toStatus(err error) error {
 	if errors.As(err, &limited) {
 		return daemon.NewStatus(codes.ResourceExhausted, "RATE_LIMITED", err, daemon.RetryIn(limited.Retry))
 	}
-	return daemon.Status(err, mapping)
+	return daemon.Status(err, codesOf)
 }
 
 func violations(invalid *ledger.Invalid) *errdetails.BadRequest {

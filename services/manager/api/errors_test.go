@@ -142,7 +142,7 @@ var neverAnswered = []string{
 
 func TestEverySentinelHasACode(t *testing.T) {
 	mapped := make(map[string]bool)
-	for _, m := range mapping {
+	for _, m := range codesOf {
 		mapped[m.Err.Error()] = true
 	}
 	for _, dir := range []string{"../group", "../ledger", "../delivery", "../placement", "../store", "../view", "../../../internal/identity", "."} {

@@ -31,7 +31,7 @@ func (g *gathererService) Control(stream gatherv1.GathererService_ControlServer)
 	if err != nil {
 		return err
 	}
-	name := callerOf(stream.Context()).ID.Name
+	name := callerOf(stream.Context()).Name
 	incarnation, err := registry.RegisterGatherer(stream.Context(), name, first.GetRegistration())
 	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&gatherv1.ControlResponse{State: gatherv1.GathererState_GATHERER_STATE_FENCED})

@@ -16,15 +16,15 @@ type groupService struct {
 }
 
 func (g *groupService) CreateGroup(ctx context.Context, req *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
-	return led(ctx, g.server, req, (*group.Registry).Create)
+	return led(ctx, g.server, req, (*group.Registry).CreateGroup)
 }
 
 func (g *groupService) UpdateGroup(ctx context.Context, req *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
-	return led(ctx, g.server, req, (*group.Registry).Update)
+	return led(ctx, g.server, req, (*group.Registry).UpdateGroup)
 }
 
 func (g *groupService) DeleteGroup(ctx context.Context, req *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
-	return led(ctx, g.server, req, (*group.Registry).Delete)
+	return led(ctx, g.server, req, (*group.Registry).DeleteGroup)
 }
 
 func (g *groupService) GetGroup(ctx context.Context, req *groupv1.GetGroupRequest) (*groupv1.GetGroupResponse, error) {

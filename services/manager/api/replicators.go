@@ -31,7 +31,7 @@ func (r *replicatorService) Control(stream replicav1.ReplicatorService_ControlSe
 	if err != nil {
 		return err
 	}
-	name := callerOf(stream.Context()).ID.Name
+	name := callerOf(stream.Context()).Name
 	incarnation, err := desk.Register(stream.Context(), name, first.GetRegistration())
 	if errors.Is(err, ledger.ErrReplaced) {
 		return stream.Send(&replicav1.ControlResponse{State: replicav1.ReplicatorState_REPLICATOR_STATE_FENCED})

@@ -55,13 +55,13 @@ type Server struct {
 	Security identity.TLS
 	// ServiceAccounts lets pods in by their ServiceAccount; nil lets none in.
 	ServiceAccounts *serviceaccount.Reviewer
-	// Room returns why writes are refused.
-	Room func() error
+	// WriteRefusal returns why the store refuses writes, or nil.
+	WriteRefusal func() error
 
 	refused *prometheus.CounterVec
 }
 
-// Register adds the API to a gRPC server, and its metrics to the registry.
+// Register adds the API's services to a gRPC server.
 func (s *Server) Register(to grpc.ServiceRegistrar) {
 	groupv1.RegisterGroupServiceServer(to, &groupService{server: s})
 	groupv1.RegisterSessionServiceServer(to, &sessionService{server: s})
@@ -74,7 +74,8 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 	replicav1.RegisterReplicatorServiceServer(to, &replicatorService{server: s})
 }
 
-// Interceptors returns what must see every call, in order.
+// Interceptors registers the API's metrics, and returns what must see every call, in order. It must be called before the server
+// serves: the interceptors count refusals.
 func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
 	s.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "groupcast_manager_refused_calls_total", Help: "Calls refused for want of an identity or a permission, by method.",
@@ -112,7 +113,7 @@ func (s *Server) replications() (*replication.Desk, error) {
 }
 
 // led has the registry carry out a request.
-func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, ledger.Caller, Q) (A, error)) (A, error) {
+func led[Q, A any](ctx context.Context, s *Server, req Q, do func(*group.Registry, context.Context, identity.ID, Q) (A, error)) (A, error) {
 	registry, err := s.registry()
 	if err != nil {
 		var none A

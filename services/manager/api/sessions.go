@@ -66,7 +66,7 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 // part notes that the stream of a session ends.
 func (s *sessionService) part(session group.Session) {
 	if registry, err := s.server.registry(); err == nil {
-		registry.Parted(session)
+		registry.SessionParted(session)
 	}
 }
 

@@ -36,10 +36,10 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	managers := m.server.managers()
 	online, offline := countManagers(managers)
 	response.ManagersOnline, response.ManagersOffline = uint32(online), uint32(offline)
-	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who there is
+	if callerOf(ctx).Role == identity.Operator { // others are not told who there is
 		response.Managers = managers
 	}
-	if err := m.server.Room(); err != nil {
+	if err := m.server.WriteRefusal(); err != nil {
 		response.ReadOnlyReason = err.Error()
 	} else if leader.Name == "" {
 		response.ReadOnlyReason = "no manager leads at the moment: writes go on by themselves when one does"
@@ -64,7 +64,7 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 		}
 		return absent(accounts, counts, nil), nil
 	}
-	if callerOf(ctx).ID.Role != identity.Operator {
+	if callerOf(ctx).Role != identity.Operator {
 		return absent(accounts, counts, away), nil
 	}
 	return absent(accounts, counts, away), away

@@ -43,7 +43,7 @@ func (m *managerServer) RegisterService(_ *grpc.ServiceDesc, service any) {
 func statusOf(t *testing.T, accounts *serviceaccount.Reviewer, leader store.Leader) *groupv1.GetStatusResponse {
 	t.Helper()
 	server := &api.Server{
-		Name: "m1", View: view.New(nil, slog.New(slog.DiscardHandler)), Leading: follows{leader: leader}, ServiceAccounts: accounts, Room: func() error { return nil },
+		Name: "m1", View: view.New(nil, slog.New(slog.DiscardHandler)), Leading: follows{leader: leader}, ServiceAccounts: accounts, WriteRefusal: func() error { return nil },
 	}
 	var found managerServer
 	server.Register(&found)

@@ -295,7 +295,7 @@ func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time
 func (d *Desk) seen(name string) sight {
 	record, known := d.view.Agent(name)
 	s := sight{online: known && placement.Usable(record.Agent), heard: d.started}
-	cutOff := d.cutOff()
+	cutOff := d.hearing.IsCutOff()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if agent, known := d.agents[name]; known {

@@ -18,6 +18,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -37,7 +38,7 @@ const (
 )
 
 // Create begins a delivery to the members that are joined now.
-func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
+func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *groupv1.CreateDeliveryRequest) (*groupv1.CreateDeliveryResponse, error) {
 	if err := checkSpec(asked.GetSpec()); err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 	}
 	changes := new(history)
 	changes.because(causeCreated, fmt.Sprintf("%d nodes, %d hops deep", built.Len(), built.Depth()))
-	encodedTree, err := encodeWhole(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)))
+	encodedTree, err := encodeWhole(encodeTree(built, 1, nil, changes.after(nil, 1, c.now)), 0)
 	if err != nil {
 		return ledger.Plan{}, err
 	}

@@ -57,9 +57,8 @@ func (p *place) come(bytes int, names ...string) {
 	}
 }
 
-// look has the delivery be looked at until nothing is due, and returns how often it was. It then wants members in the tree, beside the one
-// that was there.
-func (p *place) look(want ...string) (looks int) {
+// lookAll has the delivery be looked at until nothing is due, and returns how often it was.
+func (p *place) lookAll() (looks int) {
 	p.t.Helper()
 	if err := p.desk.view.Sync(p.t.Context()); err != nil {
 		p.t.Fatal(err)
@@ -75,6 +74,13 @@ func (p *place) look(want ...string) (looks int) {
 		}
 		isDue = !due.After(now)
 	}
+	return looks
+}
+
+// look is lookAll, and then wants members in the tree, beside the one that was there.
+func (p *place) look(want ...string) (looks int) {
+	p.t.Helper()
+	looks = p.lookAll()
 	var fed []string
 	for _, name := range p.tree.Names() {
 		if id := placement.ParseID(name); id.Role == identity.Member && id.Name != p.m && id.Name != "s" {
@@ -111,16 +117,41 @@ func TestAsManyAsHaveRoomAreTakenIn(t *testing.T) {
 		names = append(names, fmt.Sprintf("late-%02d", i))
 	}
 	p.come(500_000, names...)
-	p.look(names[:8]...)
+	p.look(names[:7]...)
 	p.come(1000, "small")
-	p.look(append(names[:8:8], "small")...)
+	p.look(append(names[:7:7], "small")...)
 	p.desk.leave(t, names[2])
-	p.look(slices.Concat(names[:2], names[3:9], []string{"small"})...)
+	p.look(slices.Concat(names[:2], names[3:8], []string{"small"})...)
 	for _, name := range names[:6] {
 		p.desk.leave(t, name)
 	}
 	p.look(append(names[6:len(names):len(names)], "small")...)
 	if p.room != (room{}) {
 		t.Errorf("there is room, and it is not known: %v", p.room)
+	}
+}
+
+// However many come late, there is room for another agent in the place of one that is lost, though its name is longer.
+func TestCrowdedTreeHasRoomForAnotherAgent(t *testing.T) {
+	p := crowding(t)
+	come := func(bytes, members int, prefix string) {
+		for i := range members {
+			p.come(bytes, fmt.Sprint(prefix, "-", i))
+		}
+		p.lookAll()
+	}
+	come(3_900_000, 1, "late")
+	come(8_000, 34, "later") // not all have room
+	come(500, 20, "last")
+	if p.room.nodes == 0 {
+		t.Fatal("all who have come have room")
+	}
+	another := "another-" + strings.Repeat("n", 100)
+	p.desk.put(t, view.AgentKey(another), &agentv1.Agent{Name: another, State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"c:7410"}})
+	p.desk.AttachAgent(another)
+	p.desk.agents["b"].goodbye = true
+	p.lookAll()
+	if parent, _ := p.tree.Parent("member/" + p.m); parent != "agent/"+another {
+		t.Errorf("the member is fed by %q", parent)
 	}
 }

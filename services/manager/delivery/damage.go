@@ -59,7 +59,7 @@ func (r *rearrangement) gaveRight(delivery view.Delivery, but string) (agents []
 	return slices.DeleteFunc(r.agents(), func(agent string) bool {
 		return agent == but || !slices.ContainsFunc(r.tree.Children(agent), func(child string) bool {
 			id := placement.ParseID(child)
-			return id.Role == identity.Member && finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+			return id.Role == identity.Member && r.finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
 		})
 	})
 }

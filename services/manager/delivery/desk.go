@@ -42,7 +42,7 @@ type Desk struct {
 	view    *view.View
 	signer  identity.Source
 	survey  *survey.Survey
-	cutOff  func() bool // whether this manager hears too few to blame who is silent
+	hearing Hearing
 	metrics *Metrics
 	log     *slog.Logger
 	started time.Time
@@ -59,6 +59,14 @@ type Desk struct {
 	idle     map[string]time.Time                    // agents that lately moved nothing, and until when others are preferred
 }
 
+// Hearing says whether this manager hears others.
+type Hearing interface {
+	// IsCutOff reports whether it hears so few that nobody is to be blamed for being silent.
+	IsCutOff() bool
+	// LastCutOff returns when that was so last; zero if it never was in this term.
+	LastCutOff() time.Time
+}
+
 // seat is where assignments go: a member's place in a group, or an agent.
 type seat struct {
 	group string // empty for an agent
@@ -67,9 +75,9 @@ type seat struct {
 
 // Lead returns the desk of a term. It has taken over all deliveries of earlier
 // terms: whoever attaches to it is told all that there is to do.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, cutOff func() bool, metrics *Metrics, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, hearing Hearing, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
-		ledger: by, store: from, view: shown, signer: signer, survey: distances, cutOff: cutOff, metrics: metrics,
+		ledger: by, store: from, view: shown, signer: signer, survey: distances, hearing: hearing, metrics: metrics,
 		log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),

@@ -16,13 +16,22 @@ import (
 )
 
 // hearsAll is how a manager is that is not cut off.
-func hearsAll() bool { return false }
+type hearsAll struct{}
+
+func (hearsAll) IsCutOff() bool        { return false }
+func (hearsAll) LastCutOff() time.Time { return time.Time{} }
+
+// cutOff is how a manager is that was cut off until a time, and may still be.
+type cutOff time.Time
+
+func (cutOff) IsCutOff() bool          { return true }
+func (c cutOff) LastCutOff() time.Time { return time.Time(c) }
 
 // newDesk returns the desk of a term in which nothing is stored.
 func newDesk() *Desk {
 	log := slog.New(slog.DiscardHandler)
 	shown := view.New(nil, log)
-	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, hearsAll, nil, log)
+	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, nil, hearsAll{}, nil, log)
 }
 
 // stored is a delivery that s sends to group g.

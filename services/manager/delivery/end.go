@@ -35,7 +35,7 @@ func (d *Desk) fail(ctx context.Context, delivery view.Delivery, failed map[stri
 			plan.Conditions = append(plan.Conditions, store.Unchanged(key, written.Changed))
 			plan.Changes = append(plan.Changes, store.Put(key, encoded))
 		}
-		at, err := d.store.Commit(ctx, d.ledger.Term(), plan.Conditions, plan.Changes)
+		at, err := d.store.GoOn(ctx, d.ledger.Term(), plan.Conditions, plan.Changes)
 		if err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 	d.log.Info("a delivery ended", "delivery", ended.GetId(), "group", ended.GetGroup(), "state", ended.GetState().String(), "reason", v.reason)
 }
 
-// settle writes the measurements of an ended delivery once more, and counts them.
-func (k *keeper) settle(ctx context.Context, delivery view.Delivery) error {
+// writeMeasurements writes the measurements of an ended delivery once more, and counts them.
+func (k *keeper) writeMeasurements(ctx context.Context, delivery view.Delivery) error {
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // all are measured
 	k.measureInto(record)

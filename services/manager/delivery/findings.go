@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -17,6 +18,14 @@ type findings struct {
 	doubted  map[link]doubt
 	unfed    []identity.ID // members that move since they got nothing
 	damaged  []identity.ID // members that move since they got damaged bytes
+	lowered  []lowered
+}
+
+// lowered is that an agent moves for the rates that it and others have shown, in a tree as it was before.
+type lowered struct {
+	reshape.Move
+	before *tree.Tree
+	at     time.Time
 }
 
 // doubt is that a node got no more from the one that feeds it than it had then. It does not count for ever: what was in the way may be
@@ -34,6 +43,9 @@ func newFindings() findings {
 func (k *keeper) hold(found findings) {
 	maps.Copy(k.bannedUntil, found.banned)
 	maps.Copy(k.believedAt, found.believed)
+	for _, l := range found.lowered {
+		k.lag.Moved(l.Move, l.before, l.at)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.Copy(k.progress.doubted, found.doubted)

@@ -26,7 +26,12 @@ type unserved struct {
 
 func serve(t *testing.T, spec *groupv1.DeliverySpec) *unserved {
 	t.Helper()
-	d, delivery := leading(t), stored("d")
+	return serveBy(t, leading(t), spec)
+}
+
+func serveBy(t *testing.T, d *Desk, spec *groupv1.DeliverySpec) *unserved {
+	t.Helper()
+	delivery := stored("d")
 	record := delivery.GetDelivery()
 	record.State, record.Spec, record.CreateTime = groupv1.DeliveryState_DELIVERY_STATE_RUNNING, spec, timestamppb.New(time.Now().Add(-time.Hour))
 	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g"})

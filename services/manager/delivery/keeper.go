@@ -28,6 +28,8 @@ const (
 	lingerAgent  = 5 * time.Second
 	// retryPause is the pause before trying again what could not be written.
 	retryPause = 200 * time.Millisecond
+	// fullPause is the pause before trying again what the store had no room for: somebody has to make some.
+	fullPause = time.Second
 	// settlePause is how long after the end the measurements are written once more at the latest:
 	// the last reports come after the last receipt.
 	settlePause = 2500 * time.Millisecond
@@ -162,7 +164,11 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	k.readTree(delivery)
 	k.forgetGone(delivery, now)
 	if delivery.Running() {
-		if delivery, due, err = k.conclude(ctx, delivery, now); err != nil {
+		delivery, due, err = k.conclude(ctx, delivery, now)
+		switch {
+		case errors.Is(err, store.ErrFull):
+			due = k.goOnWithout(err, now)
+		case err != nil:
 			return due, err
 		}
 	}
@@ -172,6 +178,8 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		switch {
 		case errors.Is(err, store.ErrTooLarge): // too many have come late: who is in the tree goes on with it
 			k.warn(err, now)
+		case errors.Is(err, store.ErrFull):
+			treeDue = moment.Soonest(treeDue, k.goOnWithout(err, now))
 		case err != nil:
 			return due, err
 		}
@@ -185,7 +193,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		case now.Before(settle) && !k.allRest():
 			due = moment.Soonest(due, settle)
 		default:
-			if err := k.settle(ctx, delivery); err != nil {
+			if err := k.writeMeasurements(ctx, delivery); err != nil {
 				return due, err
 			}
 			k.settled = true
@@ -193,6 +201,14 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		due = moment.Soonest(due, lingerUntil(delivery))
 	}
 	return moment.Soonest(due, now.Add(idleStep)), nil
+}
+
+// goOnWithout has the delivery go on without what the store has no room for, and returns when that is tried again: who is served has to
+// be told what there is to do all the same.
+func (k *keeper) goOnWithout(full error, now time.Time) (due time.Time) {
+	k.warn(full, now)
+	k.failedAt = now
+	return now.Add(fullPause)
 }
 
 // awaited tells whether somebody still waits for a delivery that has ended: only
@@ -206,6 +222,7 @@ const idleStep = time.Minute
 
 // conclude decides how the delivery stands, and writes who has failed and whether it has ended.
 func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
+	k.observe(delivery, now)
 	v := decide(k.facts(delivery, now))
 	var err error
 	switch {
@@ -229,7 +246,44 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 	return again, time.Time{}, nil
 }
 
-// facts collects what the outcome is decided by.
+// observe notes what counts from when it is first seen: that the sender has gone, that all is sent, which members are not heard of, and
+// that somebody minds that nothing moves.
+func (k *keeper) observe(delivery view.Delivery, now time.Time) {
+	var seen facts
+	if !k.senderLives(delivery) {
+		k.senderGone = cmp.Or(k.senderGone, now)
+		seen.senderGone = k.senderGone
+	}
+	record := delivery.GetDelivery()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.progress
+	p.sealed, p.length = record.GetSealed(), record.GetLength()
+	p.noteSent(now)
+	for _, participant := range delivery.GetMembers() {
+		k.observeMember(delivery, participant.GetName(), now)
+	}
+	for _, name := range k.lateMembers(delivery) {
+		k.observeMember(delivery, name, now)
+	}
+	seen.trouble, seen.connected = p.trouble(now), p.connected(now)
+	k.unrest.look(seen.isQuiet(), now)
+}
+
+// observeMember notes since when a member is not heard of, which has neither left nor got a receipt.
+func (k *keeper) observeMember(delivery view.Delivery, name string, now time.Time) {
+	_, joined := k.desk.view.Member(k.group, name)
+	switch end := k.desk.view.SessionEnd(k.group, name); {
+	case joined:
+		delete(k.progress.unknown, name)
+	case k.finalState(delivery, name) != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED,
+		end == groupv1.MemberState_MEMBER_STATE_LEFT, end == groupv1.MemberState_MEMBER_STATE_EXPELLED:
+	case k.progress.unknown[name].IsZero():
+		k.progress.unknown[name] = now
+	}
+}
+
+// facts collects what the outcome is decided by, as it was last observed.
 func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	record := delivery.GetDelivery()
 	f := facts{now: now, stream: record.GetSpec().GetLengthUnknown(), sealed: record.GetSealed(), groupGone: k.groupGone(delivery)}
@@ -237,26 +291,23 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		f.deadline = record.GetCreateTime().AsTime().Add(limit)
 	}
 	if !k.senderLives(delivery) {
-		if k.senderGone.IsZero() {
-			k.senderGone = now
-		}
 		f.senderGone = k.senderGone
 	}
 	f.busy = k.isBusy(now)
+	deaf := k.desk.hearing.LastCutOff() // until then more may have come to anybody
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
-	p.sealed, p.length = record.GetSealed(), record.GetLength()
-	p.noteSent(now)
-	f.handedOver, f.agentMoved = p.handedOver() || isDatagrams(delivery), moment.Latest(p.agentMoved, k.desk.started.Add(HandoverPatience)) // agents have to find this leader
-	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt), p.trouble(now), p.connected(now)
+	f.handedOver = p.handedOver() || isDatagrams(delivery)
+	f.agentMoved = moment.Latest(p.agentMoved, moment.Latest(k.desk.started, deaf).Add(HandoverPatience)) // agents have to find this leader
+	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt, deaf), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
-	f.minded = k.unrest.look(f.isQuiet(), now)
+	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
-		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
+		f.members = append(f.members, k.member(delivery, participant.GetName()))
 	}
 	for _, name := range k.lateMembers(delivery) {
-		f.late = append(f.late, k.member(delivery, name, now))
+		f.late = append(f.late, k.member(delivery, name))
 	}
 	return f
 }
@@ -292,12 +343,11 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 }
 
 // member collects what is known of the delivery at one member.
-func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
-	m := memberFacts{name: name, final: finalState(delivery, name)}
+func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
+	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
 	m.hasAll, m.evicted = k.progress.hasAll(id), k.progress.evicted(id, k.tree)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
-		delete(k.progress.unknown, name)
 		return m
 	}
 	if m.final != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED {
@@ -309,9 +359,6 @@ func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memb
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
 		m.expelled = true
 	default:
-		if k.progress.unknown[name].IsZero() {
-			k.progress.unknown[name] = now
-		}
 		m.unknownSince = k.progress.unknown[name]
 	}
 	return m
@@ -328,9 +375,23 @@ func (k *keeper) senderLives(delivery view.Delivery) bool {
 	return joined && sender.GetIncarnation() == delivery.GetSenderIncarnation()
 }
 
-// finalState returns how a delivery ended at a member; unspecified if it has not.
-func finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
-	return receiptOf(delivery, name).GetState()
+// finalState returns how a delivery ended at a member; unspecified if it has not, or if the member left and is back.
+func (k *keeper) finalState(delivery view.Delivery, name string) groupv1.ReceiptState {
+	receipt := receiptOf(delivery, name)
+	if k.desk.isBack(delivery, receipt) {
+		return groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED
+	}
+	return receipt.GetState()
+}
+
+// isBack reports whether a receipt is of a member that left and has joined again, as a service does that is started anew. It still has
+// what came, and goes on from there.
+func (d *Desk) isBack(delivery view.Delivery, receipt *groupv1.Receipt) bool {
+	if receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_FAILED || receipt.GetReason() != Left {
+		return false
+	}
+	_, joined := d.view.Member(delivery.GetDelivery().GetGroup(), receipt.GetMember())
+	return joined
 }
 
 // receiptOf returns what is written of a delivery at a member; nil if nothing is.

@@ -46,7 +46,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}
-	r.lag.Moved(move, r.tree, r.now)
+	r.lowered = append(r.lowered, lowered{move, r.tree, r.now})
 	r.seek.Stay(move.Node, r.now)
 	r.tree = after
 	if move.Why == reshape.Lags {

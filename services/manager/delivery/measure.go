@@ -34,7 +34,7 @@ func (m measuring) measure() {
 	}
 	m.record.SendTime = nil
 	if known {
-		result.SendBytesPerSecond, m.record.SendTime = rate(m.carried(), sending), durationpb.New(sending)
+		result.SendBytesPerSecond, m.record.SendTime = rate(m.carriedWhileSending(), sending), durationpb.New(sending)
 	}
 	if result.GetSendBytesPerSecond() > 0 {
 		result.EffectiveThroughput = float64(result.GetReceptionBytesPerSecond()) / float64(result.GetSendBytesPerSecond())
@@ -55,14 +55,20 @@ func (m measuring) isReceived() bool {
 
 // carried is how much the sender sent: less than up to where it is if all had a part already, and more if an agent was lost to which it had
 // sent that. What it has not told of any link yet counts as sent.
-func (m measuring) carried() (bytes uint64) {
-	for way, use := range m.progress.links {
-		if way.from == m.progress.sender {
-			bytes += use.bytes
-		}
-	}
+func (m measuring) carried() uint64 { return m.progress.sentOver() + m.untold() }
+
+// untold is how much the sender has sent that it has not told of any link.
+func (m measuring) untold() uint64 {
 	upTo := m.record.GetDelivery().GetSentBytes()
-	return bytes + upTo - min(upTo, m.progress.nodes[m.progress.sender].reported().GetBytes())
+	return upTo - min(upTo, m.progress.nodes[m.progress.sender].reported().GetBytes())
+}
+
+// carriedWhileSending is how much the sender sent in its time of sending, not what it sent again for somebody after that.
+func (m measuring) carriedWhileSending() uint64 {
+	if m.progress.sent.IsZero() {
+		return m.carried()
+	}
+	return m.progress.sentOnce + m.untold()
 }
 
 // ofCarried returns the part of a rate, at which somebody got nearer to the end, that is of what was sent: a delivery that goes on where all

@@ -83,7 +83,7 @@ func TestWhatWasThereIsNotMeasured(t *testing.T) {
 		Members: []*managerv1.Participant{{Name: "half"}, {Name: "nearly all"}},
 	}
 	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
-	p.begun, p.sent = begin, after(10)
+	p.begun, p.sealed, p.length = begin, true, 1000
 	sender := &groupv1.DeliveryReport{Bytes: 1000, Fed: &groupv1.ChildReport{Name: "a", SentBytes: 500}}
 	p.take(p.sender, sender, current, after(10))
 	p.take(agent, &groupv1.DeliveryReport{Bytes: 1000, MaxCachedBytes: 250}, current, after(10))
@@ -118,7 +118,7 @@ func TestWhatNobodyReceivesIsNoMeasure(t *testing.T) {
 		d.Receipts = []*groupv1.Receipt{{Member: "a", State: isComplete, Elapsed: durationpb.New(4 * time.Second)}}
 		record := &managerv1.DeliveryRecord{Delivery: d, Members: []*managerv1.Participant{{Name: "a"}}}
 		p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
-		p.begun = begin
+		p.begun, p.sealed, p.length = begin, true, 1000
 		measuring{record, p, after(4)}.measure()
 		if got := d.GetMeasurements().GetReceptionBytesPerSecond(); got != 250*test.want {
 			t.Errorf("%s: received at %d bytes per second, want %d", what, got, 250*test.want)
@@ -166,6 +166,24 @@ func TestAllAgentsRest(t *testing.T) {
 		if got := k.allRest(); got != step.want {
 			t.Errorf("%s: all rest: %v", step.what, got)
 		}
+	}
+}
+
+// What is sent again once all was sent, as for a member that begins anew, took none of the time in which that was.
+func TestWhatIsSentAgainIsNoRate(t *testing.T) {
+	record := &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s", Length: 1000, SentBytes: 1000, Sealed: true}}
+	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
+	current, err := tree.Restore([]tree.Link{{Node: tree.Node{Name: "member/s", Kind: tree.Member}}, {Node: tree.Node{Name: "agent/a", Kind: tree.Agent}, Parent: "member/s"}}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.begun, p.sealed, p.length = begin, true, 1000
+	for _, sent := range []uint64{1000, 1900} {
+		p.take(p.sender, &groupv1.DeliveryReport{Bytes: 1000, Fed: &groupv1.ChildReport{Name: "a", SentBytes: sent}}, current, after(10))
+	}
+	measuring{record, p, after(30)}.measure()
+	if m := record.GetDelivery().GetMeasurements(); m.GetSendBytesPerSecond() != 100 || m.GetLinks()[0].GetBytes() != 1900 {
+		t.Errorf("measured as %v, want 100 bytes a second, and 1900 in all", m)
 	}
 }
 

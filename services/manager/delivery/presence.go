@@ -13,6 +13,8 @@ const (
 	silentPatience = 2500 * time.Millisecond
 	// blamedPatience is how long a neighbour may report an agent lost that the manager hears.
 	blamedPatience = 1500 * time.Millisecond
+	// fullPatience is how long the disk of an agent's cache may have no room: a moment, as a neighbour may blame it, in which others may make some.
+	fullPatience = blamedPatience
 	// idlePatience is how long an agent may move nothing that could.
 	idlePatience = 15 * time.Second
 	// banTime is how long an agent that was lost stays out of a delivery, and how long
@@ -66,7 +68,7 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeClosed, time.Time{}
 	case !s.idle.IsZero() && after(moment.Latest(s.idle, s.fed), idlePatience):
 		return causeIdle, time.Time{}
-	case after(s.full, blamedPatience):
+	case after(s.full, fullPatience):
 		return causeFull, time.Time{}
 	case s.blamed.IsZero():
 		return "", due

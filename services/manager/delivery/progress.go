@@ -29,6 +29,7 @@ type progress struct {
 	doubted    map[link]doubt       // by which a node was found to be given nothing
 	unknown    map[string]time.Time // members that are not heard of, and when that was found
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
+	sentOnce   uint64               // how much its links had carried then: what it sends again for somebody comes later
 	moved      time.Time            // when anybody last got more
 	agentMoved time.Time            // when an agent did
 	apart      string               // who could not reach whom, since anybody got more, as was said last
@@ -215,6 +216,17 @@ func (p *progress) noteSent(now time.Time) {
 	if p.sent.IsZero() {
 		p.sent = now
 	}
+	p.sentOnce = p.sentOver()
+}
+
+// sentOver returns how much the sender has sent over all its links.
+func (p *progress) sentOver() (bytes uint64) {
+	for way, use := range p.links {
+		if way.from == p.sender {
+			bytes += use.bytes
+		}
+	}
+	return bytes
 }
 
 // sentBefore returns how much the sender sent over links that are no more.

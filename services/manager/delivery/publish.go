@@ -117,7 +117,7 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 	waiting := make(map[identity.ID]bool)
 	for _, name := range k.tree.Names() {
 		id := placement.ParseID(name)
-		if id.Role != identity.Member || finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
+		if id.Role != identity.Member || k.finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
 			continue
 		}
 		for at, fed := name, true; fed && !waiting[placement.ParseID(at)]; at, fed = k.tree.Parent(at) {
@@ -150,6 +150,9 @@ func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *grou
 		return !ended || now.Before(agentsUntil(delivery))
 	}
 	receipt := receiptOf(delivery, id.Name)
+	if k.desk.isBack(delivery, receipt) {
+		receipt = nil
+	}
 	switch {
 	case assignment.GetDuty() == groupv1.Duty_DUTY_SEND:
 		assignment.Ended, assignment.Reason = ended, record.GetReason()

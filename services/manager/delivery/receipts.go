@@ -122,11 +122,10 @@ func (d *Desk) planSeal(delivery view.Delivery, asked *groupv1.SealDeliveryReque
 	if err != nil {
 		return ledger.Plan{}, err
 	}
-	key := view.DeliveryKey(delivery.ID())
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, delivery.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.Put(view.DeliveryKey(delivery.ID()), encoded, delivery.Changed), nil
 }
 
-// Record notes how a delivery ended at a member. What is noted first stays.
+// Record notes how a delivery ended at a member. What is noted first stays, but that a member left which is back.
 func (d *Desk) Record(ctx context.Context, asked *groupv1.RecordReceiptRequest) (*groupv1.RecordReceiptResponse, error) {
 	if err := checkReceipt(asked); err != nil {
 		return nil, err
@@ -168,7 +167,8 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 		return ledger.Plan{}, nil, fmt.Errorf("receipt of member %q for delivery %s: %w", name, delivery.ID(), err)
 	}
 	earlier := receiptOf(delivery, name)
-	if state := earlier.GetState(); state == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || state == groupv1.ReceiptState_RECEIPT_STATE_FAILED {
+	state := earlier.GetState()
+	if isFinal := state == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE || state == groupv1.ReceiptState_RECEIPT_STATE_FAILED; isFinal && !d.isBack(delivery, earlier) {
 		return ledger.Plan{}, nil, nil
 	}
 	now := time.Now()
@@ -180,19 +180,10 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 	if receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
 		receipt.Elapsed = durationpb.New(now.Sub(delivery.GetDelivery().GetCreateTime().AsTime()))
 	}
-	encoded, err := proto.Marshal(receipt)
-	if err != nil {
-		return ledger.Plan{}, nil, fmt.Errorf("encode receipt: %w", err)
-	}
-	key := view.ReceiptKey(delivery.ID(), name)
 	written, _ := delivery.Receipts.Of(name)
-	return ledger.Plan{
-		Conditions: []store.Cond{
-			store.Unchanged(key, written.Changed),
-			store.Unchanged(view.DeliveryKey(delivery.ID()), delivery.Changed), // receipts go into it when it ends
-		},
-		Changes: []store.Op{store.Put(key, encoded)},
-	}, receipt, nil
+	plan, err := ledger.PutMessage(view.ReceiptKey(delivery.ID(), name), receipt, written.Changed)
+	plan.Conditions = append(plan.Conditions, store.Unchanged(view.DeliveryKey(delivery.ID()), delivery.Changed)) // receipts go into it when it ends
+	return plan, receipt, err
 }
 
 // mayRecord refuses receipts of those that have no part in the delivery, and

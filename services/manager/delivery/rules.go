@@ -14,8 +14,8 @@ const (
 	UnknownPatience = 60 * time.Second
 	// StuckPatience is how long nothing at all may move while somebody is in trouble.
 	StuckPatience = 60 * time.Second
-	// BusyPatience is the same where an agent of the delivery feeds others: there may be too much to do,
-	// and where all is sealed and nobody is in trouble.
+	// BusyPatience takes the place of StuckPatience where an agent of the delivery is feeding others, so that it may
+	// only be overloaded, and where all is sealed and nobody reports trouble, so that somebody hangs.
 	BusyPatience = 5 * StuckPatience
 	// HandoverPatience is how long what a sender has sealed may take to reach its
 	// agent after the sender has gone: it may be in the network, or not reported yet.
@@ -170,22 +170,30 @@ func (f facts) stuck(v *verdict) {
 // isQuiet tells whether nobody minds that nothing moves: nobody says that it cannot go on, somebody is connected, and the sender is there.
 func (f facts) isQuiet() bool { return !f.trouble && f.connected && f.senderGone.IsZero() }
 
-// unrest is since when somebody minds that nothing moves. Who does so again and again does all the time: until then nobody has
-// for as long as nothing may move.
+// unrest remembers since when somebody has minded that nothing moves. A quiet spell shorter than StuckPatience does not end it: whoever
+// minds again within that time has minded all along.
 type unrest struct {
 	since time.Time
 	quiet time.Time // since when nobody does; zero while somebody does
 }
 
-func (u *unrest) look(quiet bool, now time.Time) (minded time.Time) {
+// look notes whether anybody minds now.
+func (u *unrest) look(quiet bool, now time.Time) {
 	if quiet {
 		u.quiet = cmp.Or(u.quiet, now)
-		return time.Time{}
+		return
 	}
 	if u.since.IsZero() || !u.quiet.IsZero() && now.Sub(u.quiet) >= StuckPatience {
 		u.since = now
 	}
 	u.quiet = time.Time{}
+}
+
+// minded returns since when somebody minds; zero if nobody does now.
+func (u *unrest) minded() time.Time {
+	if !u.quiet.IsZero() {
+		return time.Time{}
+	}
 	return u.since
 }
 

@@ -94,40 +94,49 @@ func TestOutcome(t *testing.T) {
 
 func TestStuck(t *testing.T) {
 	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
+	const nobody = ": no agent could feed the member"
 	for _, tt := range []struct {
 		name  string
 		facts facts
 		want  string
+		why   string // of those who failed
 	}{
-		{"in trouble for a while", facts{now: after(59), trouble: true, connected: true}, "due +1m0s"},
-		{"in trouble, where others are fed", facts{now: after(60), trouble: true, connected: true, busy: true}, "due +2m0s"},
-		{"in trouble for very long", facts{now: after(300), trouble: true, connected: true, busy: true}, "a:no_path b:no_path"},
-		{"in trouble for long", facts{now: after(60), trouble: true, connected: true}, "a:no_path b:no_path"},
-		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path"},
-		{"the sender pauses", facts{now: after(600), connected: true}, ""},
-		{"all is sealed, for a while", facts{now: after(250), connected: true, sealed: true}, "due +5m0s"},
-		{"whoever takes a stream pauses", facts{now: after(600), connected: true, stream: true, sealed: true}, ""},
-		{"all is sealed, for long", facts{now: after(300), connected: true, sealed: true}, "a:no_path b:no_path"},
+		{"in trouble for a while", facts{now: after(59), trouble: true, connected: true}, "due +1m0s", ""},
+		{"in trouble, where others are fed", facts{now: after(60), trouble: true, connected: true, busy: true}, "due +2m0s", ""},
+		{"in trouble for very long", facts{now: after(300), trouble: true, connected: true, busy: true}, "a:no_path b:no_path", "nothing came for 5m0s" + nobody},
+		{"in trouble for long", facts{now: after(60), trouble: true, connected: true}, "a:no_path b:no_path", "nothing came for 1m0s" + nobody},
+		{"nobody is connected", facts{now: after(60)}, "a:no_path b:no_path", "nothing came for 1m0s" + nobody},
+		{"the sender pauses", facts{now: after(600), connected: true}, "", ""},
+		{"all is sealed, for a while", facts{now: after(250), connected: true, sealed: true}, "due +5m0s", ""},
+		{"whoever takes a stream pauses", facts{now: after(600), connected: true, stream: true, sealed: true}, "", ""},
+		{"all is sealed, for long", facts{now: after(300), connected: true, sealed: true}, "a:no_path b:no_path", "nothing came for 5m0s" + nobody},
 		{"the sender has gone, and what it sent with an agent", facts{
 			now: after(60), connected: true, senderGone: after(1), sealed: true, handedOver: true,
-		}, "a:no_path b:no_path"},
-		{"the sender reaches no agent", facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"}, "a:no_path b:no_path"},
-		{"no room at an agent", facts{now: after(60), trouble: true, connected: true, full: "agent-a"}, "a:no_room b:no_room"},
-		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s"},
-		{"in trouble after a pause", facts{now: after(600), trouble: true, connected: true, minded: after(590)}, "due +10m50s"},
-		{"in trouble for long after a pause", facts{now: after(650), trouble: true, connected: true, minded: after(590)}, "a:no_path b:no_path"},
+		}, "a:no_path b:no_path", "nothing came for 1m0s" + nobody},
+		{
+			"the sender reaches no agent",
+			facts{now: after(60), trouble: true, connected: true, unreached: "agent-a"},
+			"a:no_path b:no_path", "nothing came for 1m0s: the sender could not reach agent agent-a at its data port",
+		},
+		{
+			"no room at an agent",
+			facts{now: after(60), trouble: true, connected: true, full: "agent-a"},
+			"a:no_room b:no_room", "nothing came for 1m0s: the disk of agent agent-a has no room for its cache",
+		},
+		{"something moved", facts{now: after(60), moved: after(30)}, "due +1m30s", ""},
+		{"in trouble after a pause", facts{now: after(600), trouble: true, connected: true, minded: after(590)}, "due +10m50s", ""},
+		{"in trouble for long after a pause", facts{now: after(650), trouble: true, connected: true, minded: after(590)}, "a:no_path b:no_path", "nothing came for 1m0s" + nobody},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.facts.members, tt.facts.moved = members, moment.Latest(begin, tt.facts.moved)
 			v := decide(tt.facts)
-			if v.ended { // the unknown are waited for, or not, as TestOutcome says
-				v.ended = false
-			}
-			if strings.Contains(tt.want, ":") {
-				v.due = time.Time{}
-			}
 			if got := v.String(); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
+			}
+			for _, failed := range v.failed {
+				if failed.detail != tt.why {
+					t.Errorf("%q, want %q", failed.detail, tt.why)
+				}
 			}
 		})
 	}
@@ -145,7 +154,8 @@ func TestUnrest(t *testing.T) {
 		if look.want < 0 {
 			want = time.Time{}
 		}
-		if got := u.look(look.quiet, after(look.at)); got != want {
+		u.look(look.quiet, after(look.at))
+		if got := u.minded(); got != want {
 			t.Errorf("after %vs it is minded since %v, want %v", look.at, got, want)
 		}
 	}

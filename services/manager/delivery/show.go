@@ -122,13 +122,16 @@ func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	record := proto.CloneOf(delivery.DeliveryRecord)
 	shown := record.GetDelivery()
 	receipts := writtenReceipts(delivery)
+	if delivery.Running() {
+		maps.DeleteFunc(receipts, func(_ string, receipt *groupv1.Receipt) bool { return d.isBack(delivery, receipt) })
+	}
 	k := d.find(delivery.ID())
 	if k != nil {
 		k.addProgress(delivery, receipts)
 	} else {
 		addUnheard(delivery, receipts)
 	}
-	summarize(shown, delivery)
+	d.summarize(shown, delivery)
 	shown.Receipts = sorted(receipts)
 	settled := d.isSettled(delivery)
 	if k != nil && !settled {
@@ -151,7 +154,7 @@ func (d *Desk) row(delivery view.Delivery) *groupv1.Delivery {
 		}
 		return true
 	})
-	summarize(shown, delivery)
+	d.summarize(shown, delivery)
 	if k := d.find(delivery.ID()); k != nil && !d.isSettled(delivery) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -161,20 +164,20 @@ func (d *Desk) row(delivery view.Delivery) *groupv1.Delivery {
 }
 
 // summarize fills in what is known of all members together.
-func summarize(shown *groupv1.Delivery, delivery view.Delivery) {
+func (d *Desk) summarize(shown *groupv1.Delivery, delivery view.Delivery) {
 	shown.TreeVersion = max(shown.GetTreeVersion(), delivery.Tree.GetVersion())
 	shown.MemberCount = uint32(len(delivery.GetMembers()))
-	count(shown, allWritten(delivery))
+	d.count(shown, delivery)
 	if !delivery.Running() {
 		shown.State = stateOf(len(delivery.GetMembers()), int(shown.GetCompleteCount()))
 	}
 }
 
 // count counts how many of the members that were joined at the start have ended how.
-func count(shown *groupv1.Delivery, receipts iter.Seq[*groupv1.Receipt]) {
-	for receipt := range receipts {
+func (d *Desk) count(shown *groupv1.Delivery, delivery view.Delivery) {
+	for receipt := range allWritten(delivery) {
 		switch {
-		case receipt.GetLate():
+		case receipt.GetLate(), delivery.Running() && d.isBack(delivery, receipt):
 		case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE:
 			shown.CompleteCount++
 		case receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_FAILED:

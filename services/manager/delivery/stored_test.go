@@ -26,8 +26,14 @@ import (
 // leading returns the desk of a manager that leads, of which nothing runs by time.
 func leading(t *testing.T) *Desk {
 	t.Helper()
-	written, state, shown := ledgertest.Leading(t)
-	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), hearsAll, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	return leadingIn(t, t.TempDir())
+}
+
+// leadingIn is leading with the store in a directory.
+func leadingIn(t *testing.T, dir string) *Desk {
+	t.Helper()
+	written, state, shown := ledgertest.LeadingIn(t, dir)
+	return Lead(written, state, shown, mute{}, survey.Lead(shown, nil), hearsAll{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
 // mute is a manager without credentials: it signs nothing.
@@ -85,7 +91,7 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 		}
 	}
 	whole("at its end")
-	if err := newKeeper(d, read()).settle(t.Context(), read()); err != nil {
+	if err := newKeeper(d, read()).writeMeasurements(t.Context(), read()); err != nil {
 		t.Fatal(err)
 	}
 	whole("when it is measured")

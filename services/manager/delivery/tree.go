@@ -63,6 +63,7 @@ type rearrangement struct {
 	reserve []*agentv1.Agent  // those that are merely banned: better than none
 	tree    *tree.Tree
 	absent  []string
+	ended   bool
 	history
 	findings
 	now time.Time
@@ -73,7 +74,7 @@ type rearrangement struct {
 func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receivers []*groupv1.Member, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
 		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()),
-		findings: newFindings(), now: now,
+		ended: !delivery.Running(), findings: newFindings(), now: now,
 	}
 	r.network.Receivers = receivers
 	r.leaveOutBanned()
@@ -134,7 +135,7 @@ func (k *keeper) receivers(delivery view.Delivery) []*groupv1.Member {
 	}
 	var receivers []*groupv1.Member
 	for _, member := range k.desk.view.AllMembers(k.group) {
-		final := finalState(delivery, member.GetName())
+		final := k.finalState(delivery, member.GetName())
 		waits := final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED || final == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
 		if member.GetName() != delivery.GetDelivery().GetSender() && mayReceive(member) && waits {
 			receivers = append(receivers, member)
@@ -168,19 +169,30 @@ func (r *rearrangement) leaveOutBanned() {
 	r.network.Agents = usable
 }
 
-// build makes a tree anew; if need be with agents that were lost lately, and at worst with those that move nothing.
+// build makes a tree anew; if need be with agents that were lost lately, and at worst with those that move nothing. Once the delivery
+// has ended it is for those alone who are fed already: admitMembers takes in others, as far as agents have something for them.
 func (r *rearrangement) build() (*tree.Tree, error) {
+	network := r.network
+	if r.ended {
+		network.Receivers = slices.DeleteFunc(slices.Clone(network.Receivers), func(member *groupv1.Member) bool {
+			return r.tree == nil || !r.isFed(member)
+		})
+	}
 	isIdle := func(agent *agentv1.Agent) bool { return r.desk.isIdle(agent.GetName(), r.now) }
-	built, err := r.network.Build()
+	built, err := network.Build()
 	for _, reserve := range [][]*agentv1.Agent{slices.DeleteFunc(slices.Clone(r.reserve), isIdle), r.reserve} {
 		if !errors.Is(err, placement.ErrNoAgent) {
 			break
 		}
-		again := r.network
-		again.Agents = reserve
-		built, err = again.Build()
+		network.Agents = reserve
+		built, err = network.Build()
 	}
 	return built, err
+}
+
+func (r *rearrangement) isFed(member *groupv1.Member) bool {
+	_, is := r.tree.Node(placement.MemberID(member.GetName()).String())
+	return is
 }
 
 // agents returns the agents of the tree that are not absent.
@@ -322,7 +334,7 @@ func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 			continue
 		}
 		_, joined := r.desk.view.Member(r.group, id.Name)
-		switch final := finalState(delivery, id.Name); {
+		switch final := r.finalState(delivery, id.Name); {
 		case final == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE:
 			continue
 		case joined && final != groupv1.ReceiptState_RECEIPT_STATE_FAILED:
@@ -341,7 +353,7 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 		return // they wait for an agent, too
 	}
 	for _, member := range r.network.Receivers {
-		if _, has := r.tree.Node(placement.MemberID(member.GetName()).String()); has {
+		if r.isFed(member) {
 			continue
 		}
 		if !delivery.Running() && (!r.mayComeAfterEnd(delivery, member) || r.isSuperseded(delivery)) {
@@ -360,10 +372,14 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 	}
 }
 
-// mayComeAfterEnd tells whether a member may still get an ended delivery: it
-// joined late, or was not heard of when it ended.
+// mayComeAfterEnd tells whether a member may still get an ended delivery: it joined late, was not heard of when it ended, or had left
+// by then.
 func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
-	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
+	switch k.finalState(delivery, member.GetName()) {
+	case groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED:
+		return true
+	}
+	return !isAtStart(delivery, member.GetName())
 }
 
 // isKept tells whether an agent above a member still has all that it lacks of an ended delivery: the

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,6 +25,9 @@ const (
 	wholeBelow = 32 << 10
 	// maxSteps is after how many changes such a one is stored whole again.
 	maxSteps = 500
+	// comingPercent of what the store takes at once is what a tree may have that takes somebody in. The rest is for those who are in it: an
+	// agent in the place of one that is lost has a longer name, which stands beside each that it feeds.
+	comingPercent = 95
 )
 
 // encodeTree writes a tree down.
@@ -56,9 +60,10 @@ func decodeTree(nodes []*managerv1.TreeNode) []tree.Link {
 	return links
 }
 
-// encodeWhole encodes a tree that is stored whole.
-func encodeWhole(record *managerv1.TreeRecord) ([]byte, error) {
-	if proto.Size(record) >= wholeBelow {
+// encodeWhole encodes a tree that is stored whole, after a record of a version: that is what nodes were told, so that this one's has to
+// be higher.
+func encodeWhole(record *managerv1.TreeRecord, told uint64) ([]byte, error) {
+	if proto.Size(record) >= wholeBelow || record.GetVersion() <= told {
 		record = &managerv1.TreeRecord{
 			Version: record.GetVersion() + maxSteps, BeforeSteps: record.GetVersion(),
 			Nodes: record.GetNodes(), Absent: record.GetAbsent(), Changes: record.GetChanges(),
@@ -71,12 +76,25 @@ func encodeWhole(record *managerv1.TreeRecord) ([]byte, error) {
 	return encoded, nil
 }
 
-// writeTree writes a tree that follows the delivery's.
+// writeTree writes a tree that follows the delivery's, which is in force: as a step if it takes one, else whole. Where the store has no
+// room for the whole it is a step all the same.
 func (k *keeper) writeTree(ctx context.Context, delivery view.Delivery, record *managerv1.TreeRecord) error {
 	changes, err := k.planTree(delivery, record)
 	if err != nil {
 		return err
 	}
+	err = k.commitTree(ctx, delivery, changes)
+	if !errors.Is(err, store.ErrFull) || !k.takesStep(delivery, record) {
+		return err
+	}
+	step, err := k.encodeStep(delivery, record)
+	if err != nil {
+		return err
+	}
+	return k.commitTree(ctx, delivery, putStep(delivery, record, step))
+}
+
+func (k *keeper) commitTree(ctx context.Context, delivery view.Delivery, changes []store.Op) error {
 	at, err := k.desk.store.GoOn(ctx, k.desk.ledger.Term(), delivery.TreeUnchanged(), changes)
 	if err != nil {
 		return err
@@ -84,26 +102,54 @@ func (k *keeper) writeTree(ctx context.Context, delivery view.Delivery, record *
 	return k.desk.view.Await(ctx, at)
 }
 
-// planTree plans to store a tree that follows the delivery's, which is in force: as a step if it takes one, else whole. It never
-// grows larger than what can be stored whole.
+// planTree plans to store a tree that follows the delivery's. It never grows larger than what can be stored whole.
 func (k *keeper) planTree(delivery view.Delivery, record *managerv1.TreeRecord) ([]store.Op, error) {
-	if size, most := proto.Size(record), k.desk.store.MaxBytes(); size+otherBytes > most {
+	most := k.desk.store.MaxBytes()
+	if k.tree != nil && takesIn(k.tree, record) {
+		most = most / 100 * comingPercent
+	}
+	if size := proto.Size(record); size+otherBytes > most {
 		return nil, fmt.Errorf("a tree of %d nodes, which is %s: %w, which is %s",
 			len(record.GetNodes()), bytesize.Short(uint64(size)), store.ErrTooLarge, bytesize.Short(uint64(most)))
 	}
-	if k.tree != nil && delivery.Tree.TakesStep(record.GetVersion(), 0) {
-		step := stepBetween(encodeTree(k.tree, 0, nil, nil), record)
-		step.Record = delivery.Tree.Record()
-		encoded, err := proto.Marshal(step)
+	if k.takesStep(delivery, record) && delivery.Tree.HoldsStepOf(0) {
+		step, err := k.encodeStep(delivery, record)
 		if err != nil {
-			return nil, fmt.Errorf("encode step of a tree: %w", err)
+			return nil, err
 		}
-		if delivery.Tree.TakesStep(record.GetVersion(), len(encoded)) {
-			return []store.Op{store.Put(view.StepKey(delivery.ID(), record.GetVersion()), encoded)}, nil
+		if delivery.Tree.HoldsStepOf(len(step)) {
+			return putStep(delivery, record, step), nil
 		}
 	}
-	encoded, err := encodeWhole(record)
+	encoded, err := encodeWhole(record, delivery.Tree.Record())
 	return []store.Op{store.Put(view.TreeKey(delivery.ID()), encoded), store.DeleteAll(view.StepsPrefix(delivery.ID()))}, err
+}
+
+// takesIn reports whether a tree has members that the one before did not have.
+func takesIn(before *tree.Tree, record *managerv1.TreeRecord) bool {
+	return slices.ContainsFunc(record.GetNodes(), func(node *managerv1.TreeNode) bool {
+		_, had := before.Node(node.GetId())
+		return !had && placement.ParseID(node.GetId()).Role == identity.Member
+	})
+}
+
+// takesStep reports whether a tree can be stored as what is new after the delivery's.
+func (k *keeper) takesStep(delivery view.Delivery, record *managerv1.TreeRecord) bool {
+	return k.tree != nil && delivery.Tree.TakesStep(record.GetVersion())
+}
+
+func (k *keeper) encodeStep(delivery view.Delivery, record *managerv1.TreeRecord) ([]byte, error) {
+	step := stepBetween(encodeTree(k.tree, 0, nil, nil), record)
+	step.Record = delivery.Tree.Record()
+	encoded, err := proto.Marshal(step)
+	if err != nil {
+		return nil, fmt.Errorf("encode step of a tree: %w", err)
+	}
+	return encoded, nil
+}
+
+func putStep(delivery view.Delivery, record *managerv1.TreeRecord, encoded []byte) []store.Op {
+	return []store.Op{store.Put(view.StepKey(delivery.ID(), record.GetVersion()), encoded)}
 }
 
 // stepBetween returns what is new of a tree after another.

@@ -28,7 +28,12 @@ const forestAgents = 50
 // grow stores a delivery with a tree.
 func grow(t *testing.T, members int) *forest {
 	t.Helper()
-	d, delivery := leading(t), crowd(members)
+	return growBy(t, leading(t), members)
+}
+
+func growBy(t *testing.T, d *Desk, members int) *forest {
+	t.Helper()
+	delivery := crowd(members)
 	d.write(t, delivery)
 	nodes := []tree.Node{{Name: "member/s", Kind: tree.Member, Cluster: "zone-0"}}
 	for i := range forestAgents {
@@ -72,18 +77,25 @@ func (f *forest) become(next *tree.Tree, cause string) (bytes int) {
 	return bytes
 }
 
-// come has a member leave, and another one join.
-func (f *forest) come(i int) (bytes int) {
+// leave has a member leave.
+func (f *forest) leave(i int) (bytes int) {
 	f.t.Helper()
 	without, err := f.tree.Without("member/" + crowd(i + 1).GetMembers()[i].GetName())
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	with, err := without.With(leaf(fmt.Sprintf("receiver-that-is-late-%05d", i), i))
+	return f.become(without, causeGone)
+}
+
+// come has a member leave, and another one join.
+func (f *forest) come(i int) (bytes int) {
+	f.t.Helper()
+	bytes = f.leave(i)
+	with, err := f.tree.With(leaf(fmt.Sprintf("receiver-that-is-late-%05d", i), i))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return f.become(without, causeGone) + f.become(with, causeJoined)
+	return bytes + f.become(with, causeJoined)
 }
 
 func (f *forest) shown() view.Delivery { return f.stored(f.t) }
@@ -192,12 +204,28 @@ func TestVersionsOnlyGrowWithEarlierManagers(t *testing.T) {
 	}
 }
 
+// Members of a large tree leave until it is small, and written whole: nodes are told no lower version than they were told of the large one.
+func TestVersionsOnlyGrowWhereTreesBecomeSmall(t *testing.T) {
+	f := grow(t, 450)
+	told := f.versionTold()
+	if f.shown().Tree.GetVersion() == told {
+		t.Fatal("the tree is too small for steps beside it")
+	}
+	for i := 0; proto.Size(f.earlier()) >= wholeBelow; i++ {
+		f.leave(i)
+	}
+	if version := f.versionTold(); version < told {
+		t.Errorf("nodes are told version %d, and were told %d", version, told)
+	}
+	f.wantTaken()
+}
+
 // versionTold returns which version a manager tells that leads from now on.
 func (f *forest) versionTold() (version uint64) {
 	f.t.Helper()
 	k := newKeeper(f.desk, f.shown())
 	k.takeOver(f.shown())
-	if len(k.assigned) <= 1000 {
+	if len(k.assigned) < f.tree.Len() {
 		f.t.Fatalf("%d nodes are told what there is to do", len(k.assigned))
 	}
 	for id, assignment := range k.assigned {

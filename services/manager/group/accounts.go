@@ -82,7 +82,7 @@ func (r *Registry) grant(ctx context.Context, id identity.ID, account Account) e
 func (r *Registry) settleAccounts(ctx context.Context) {
 	for id, known := range r.view.Accounts() {
 		account := r.accounts[id.Name]
-		if err := r.settle(ctx, id, known, account); err != nil {
+		if err := r.giveGroups(ctx, id, known, account); err != nil {
 			r.log.Warn("a member could not be given the groups of its service account; trying again", "member", id.Name, "error", err)
 			continue
 		}
@@ -96,9 +96,9 @@ func (r *Registry) settleAccounts(ctx context.Context) {
 	}
 }
 
-// settle gives a member the groups of its account. One whose account is not in the configuration any more is put
+// giveGroups gives a member the groups of its account. One whose account is not in the configuration any more is put
 // out, and let in again when it is.
-func (r *Registry) settle(ctx context.Context, id identity.ID, known view.Identity, account Account) error {
+func (r *Registry) giveGroups(ctx context.Context, id identity.ID, known view.Identity, account Account) error {
 	if slices.Equal(known.Groups, account.Groups) {
 		return nil
 	}

@@ -31,10 +31,10 @@ func (r *Registry) loadAgents(now time.Time) {
 	}
 }
 
-// Register notes an agent and returns its incarnation. An agent that goes on as
+// RegisterAgent notes an agent and returns its incarnation. An agent that goes on as
 // an incarnation that is still the newest keeps it, unless it was given up meanwhile: then it is a
 // new one, however often it asks as the former, since it may not have heard the answer.
-func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
+func (r *Registry) RegisterAgent(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
 	var problems ledger.Checks
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
 	problems.That(len(asked.GetZone()) <= maxTextLength, "zone", "is longer than %d characters", maxTextLength)
@@ -42,17 +42,17 @@ func (r *Registry) Register(ctx context.Context, name string, asked *agentv1.Reg
 		return 0, err
 	}
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-		current, known := r.view.Agent(name)
+		current, _ := r.view.Agent(name)
 		var former uint64
-		incarnation = r.ledger.Next()
-		switch is := asked.GetIncarnation(); {
-		case is == 0 || !known:
-		case is == current.GetIncarnation() && current.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
+		is := asked.GetIncarnation()
+		goesOn, err := ledger.GoesOn(is, current.GetIncarnation())
+		switch incarnation = r.ledger.Next(); {
+		case goesOn && current.GetState() != agentv1.AgentState_AGENT_STATE_ONLINE:
 			former = is
-		case is == current.GetIncarnation() || is == current.GetFormerIncarnation():
+		case goesOn, is != 0 && is == current.GetFormerIncarnation():
 			incarnation, former = current.GetIncarnation(), current.GetFormerIncarnation()
-		default:
-			return ledger.Plan{}, fmt.Errorf("agent %q, incarnation %d: %w", name, is, ledger.ErrReplaced)
+		case err != nil:
+			return ledger.Plan{}, fmt.Errorf("agent %q, %w", name, err)
 		}
 		r.registered(name) // before it is written: who was found silent just now is left alone
 		return putAgent(&agentv1.Agent{
@@ -78,17 +78,12 @@ func (r *Registry) registered(name string) {
 }
 
 func putAgent(agent *agentv1.Agent, changed store.Revision) (ledger.Plan, error) {
-	encoded, err := proto.Marshal(agent)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode agent: %w", err)
-	}
-	key := view.AgentKey(agent.GetName())
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.PutMessage(view.AgentKey(agent.GetName()), agent, changed)
 }
 
-// Report notes that an agent lives. It returns FENCED if a newer incarnation has
+// ReportAgent notes that an agent lives. It returns FENCED if a newer incarnation has
 // come, and OFFLINE if the agent was given up meanwhile and must register again.
-func (r *Registry) Report(name string, incarnation uint64) agentv1.AgentState {
+func (r *Registry) ReportAgent(name string, incarnation uint64) agentv1.AgentState {
 	agent, known := r.view.Agent(name)
 	switch {
 	case known && agent.GetIncarnation() > incarnation:
@@ -102,7 +97,7 @@ func (r *Registry) Report(name string, incarnation uint64) agentv1.AgentState {
 	return agentv1.AgentState_AGENT_STATE_ONLINE
 }
 
-// AgentParted is Parted of an agent.
+// AgentParted is SessionParted of an agent.
 func (r *Registry) AgentParted(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,15 +106,14 @@ func (r *Registry) AgentParted(name string) {
 	}
 }
 
-// Goodbye forgets an agent that stops. Its name stays among those that are to be heard: another may have it by now.
-func (r *Registry) Goodbye(ctx context.Context, name string, incarnation uint64) error {
+// ForgetAgent forgets an agent that stops. Its name stays among those that are to be heard: another may have it by now.
+func (r *Registry) ForgetAgent(ctx context.Context, name string, incarnation uint64) error {
 	return r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)
 		if !known || agent.GetIncarnation() != incarnation {
 			return ledger.Plan{}, nil
 		}
-		key := view.AgentKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, agent.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.AgentKey(name), agent.Changed), nil
 	})
 }
 
@@ -133,28 +127,28 @@ func (r *Registry) sweepAgents(ctx context.Context) {
 		isOffline, err := r.setOffline(ctx, name)
 		if err != nil {
 			r.log.Warn("a silent agent could not be marked offline; trying again", "agent", name, "error", err)
-			r.retry(r.agents, name)
+			r.presume(r.agents, name)
 			continue
 		}
 		if !isOffline {
 			continue
 		}
 		r.log.Info("an agent is silent and counts as offline", "agent", name)
-		r.retry(r.offline, name)
+		r.presume(r.offline, name)
 	}
 	for _, name := range forgotten {
 		agent, known := r.view.Agent(name)
 		if !known || agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE {
 			continue
 		}
-		if err := r.Goodbye(ctx, name, agent.GetIncarnation()); err != nil {
-			r.retry(r.offline, name)
+		if err := r.ForgetAgent(ctx, name, agent.GetIncarnation()); err != nil {
+			r.presume(r.offline, name)
 		}
 	}
 }
 
-// retry puts an agent into a table, to be found silent after its patience.
-func (r *Registry) retry(table interface{ Presume(string, time.Time) }, name string) {
+// presume has an agent be found silent after a table's patience, unless it is heard.
+func (r *Registry) presume(table interface{ Presume(string, time.Time) }, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	table.Presume(name, time.Now())

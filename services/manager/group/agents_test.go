@@ -19,7 +19,7 @@ func leading(t *testing.T) *Registry {
 
 func (r *Registry) mustRegister(t *testing.T, name string, incarnation uint64) uint64 {
 	t.Helper()
-	got, err := r.Register(t.Context(), name, &agentv1.Registration{Node: "n", Incarnation: incarnation})
+	got, err := r.RegisterAgent(t.Context(), name, &agentv1.Registration{Node: "n", Incarnation: incarnation})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestAgentThatComesBackStaysOnline(t *testing.T) {
 		"registers as the same": func(t *testing.T, r *Registry, incarnation uint64) { r.mustRegister(t, "a1", incarnation) },
 		"registers anew":        func(t *testing.T, r *Registry, _ uint64) { r.mustRegister(t, "a1", 0) },
 		"reports": func(t *testing.T, r *Registry, incarnation uint64) {
-			if state := r.Report("a1", incarnation); state != agentv1.AgentState_AGENT_STATE_ONLINE {
+			if state := r.ReportAgent("a1", incarnation); state != agentv1.AgentState_AGENT_STATE_ONLINE {
 				t.Fatal(state)
 			}
 		},
@@ -76,7 +76,7 @@ func TestGoodbyeOfWhoWasReplacedChangesNothing(t *testing.T) {
 	r.agents.AskedWithin(0, time.Time{})
 	former := r.mustRegister(t, "a1", 0)
 	r.mustRegister(t, "a1", 0)
-	if err := r.Goodbye(t.Context(), "a1", former); err != nil {
+	if err := r.ForgetAgent(t.Context(), "a1", former); err != nil {
 		t.Fatal(err)
 	}
 	r.findSilent(t, "a1")

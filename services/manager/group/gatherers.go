@@ -12,7 +12,6 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -32,22 +31,17 @@ func (r *Registry) RegisterGatherer(ctx context.Context, name string, asked *gat
 		return 0, err
 	}
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-		current, known := r.view.Gatherer(name)
-		incarnation = r.ledger.Next()
-		switch {
-		case known && asked.GetIncarnation() == current.GetIncarnation():
-			incarnation = current.GetIncarnation()
-		case known && asked.GetIncarnation() != 0:
-			return ledger.Plan{}, fmt.Errorf("gatherer %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
-		}
-		encoded, err := proto.Marshal(&gatherv1.Gatherer{
-			Name: name, Incarnation: incarnation, Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), RegisterTime: timestamppb.Now(),
-		})
+		current, _ := r.view.Gatherer(name)
+		goesOn, err := ledger.GoesOn(asked.GetIncarnation(), current.GetIncarnation())
 		if err != nil {
-			return ledger.Plan{}, fmt.Errorf("encode gatherer: %w", err)
+			return ledger.Plan{}, fmt.Errorf("gatherer %q, %w", name, err)
 		}
-		key := view.GathererKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+		if incarnation = current.GetIncarnation(); !goesOn {
+			incarnation = r.ledger.Next()
+		}
+		return ledger.PutMessage(view.GathererKey(name), &gatherv1.Gatherer{
+			Name: name, Incarnation: incarnation, Addresses: asked.GetAddresses(), Labels: asked.GetLabels(), RegisterTime: timestamppb.Now(),
+		}, current.Changed)
 	})
 	if err == nil {
 		r.hear(name, nil)
@@ -84,8 +78,7 @@ func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation 
 		if !found || another {
 			return ledger.Plan{}, nil
 		}
-		key := view.GathererKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.GathererKey(name), known.Changed), nil
 	})
 	if err == nil && !another { // who has the name by now was heard
 		r.mu.Lock()
@@ -147,15 +140,8 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 // AwayGatherers lists the gatherers that have registered and are silent, and when each was seen, if that was by this leader.
 func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
 	for _, gatherer := range r.view.AllGatherers() {
-		at, id := r.lastHeard(gatherer.GetName()).at, identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}
-		if time.Since(at) < Expiry || r.view.IsPutOut(id, gatherer.GetIncarnation()) {
-			continue
-		}
-		one := &groupv1.Away{Id: id.String()}
-		if at != r.led {
-			one.SeenTime = timestamppb.New(at)
-		}
-		away = append(away, one)
+		id := identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}
+		away = r.view.AppendAway(away, id, gatherer.GetIncarnation(), r.lastHeard(gatherer.GetName()).at, r.led, Expiry)
 	}
 	return away
 }

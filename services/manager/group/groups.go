@@ -16,8 +16,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Create makes a group.
-func (r *Registry) Create(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
+// CreateGroup makes a group.
+func (r *Registry) CreateGroup(ctx context.Context, caller identity.ID, asked *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
 	var problems ledger.Checks
 	problems.No("name", identity.CheckName(asked.GetName()))
 	policy := withDefaults(asked.GetPolicy())
@@ -49,16 +49,11 @@ func (r *Registry) Create(ctx context.Context, caller ledger.Caller, asked *grou
 func putGroup(group *groupv1.Group, changed store.Revision) (ledger.Plan, error) {
 	record := proto.CloneOf(group)
 	record.Epoch, record.MemberCount = 0, 0 // stored elsewhere, and counted
-	encoded, err := proto.Marshal(record)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode group: %w", err)
-	}
-	key := view.GroupKey(group.GetName())
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.PutMessage(view.GroupKey(group.GetName()), record, changed)
 }
 
-// Update changes a group's policy.
-func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
+// UpdateGroup changes a group's policy.
+func (r *Registry) UpdateGroup(ctx context.Context, caller identity.ID, asked *groupv1.UpdateGroupRequest) (*groupv1.UpdateGroupResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
@@ -93,9 +88,9 @@ func (r *Registry) Update(ctx context.Context, caller ledger.Caller, asked *grou
 	return response, err
 }
 
-// Delete removes a group, and with force the sessions of its members: who looks
+// DeleteGroup removes a group, and with force the sessions of its members: who looks
 // after its deliveries sees that it is gone, and cancels them.
-func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
+func (r *Registry) DeleteGroup(ctx context.Context, caller identity.ID, asked *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err

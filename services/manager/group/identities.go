@@ -42,7 +42,7 @@ const AllGroups = "*"
 
 // CreateToken makes a join token. It is shown once and not kept, so that a
 // repeated request makes another one; the first expires unused.
-func (r *Registry) CreateToken(ctx context.Context, caller ledger.Caller, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
+func (r *Registry) CreateToken(ctx context.Context, caller identity.ID, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
 	record := tokenRecord{ID: identity.Named(asked), Groups: asked.GetGroups()}
 	lifetime, err := checkToken(asked, record)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Registry) CreateToken(ctx context.Context, caller ledger.Caller, asked 
 	if err != nil {
 		return nil, err
 	}
-	r.log.Info("join token created", "for", record.ID.String(), "by", caller.ID.String(), "token_id", token.ID)
+	r.log.Info("join token created", "for", record.ID.String(), "by", caller.String(), "token_id", token.ID)
 	return &groupv1.CreateTokenResponse{Token: token.String(), Lifetime: durationpb.New(lifetime)}, nil
 }
 
@@ -187,8 +187,7 @@ func planIdentity(id identity.ID, record view.Identity) (ledger.Plan, error) {
 	if err != nil {
 		return ledger.Plan{}, fmt.Errorf("encode identity: %w", err)
 	}
-	key := view.IdentityKey(id)
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, record.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.Put(view.IdentityKey(id), encoded, record.Changed), nil
 }
 
 // Revoke refuses all certificates that an identity was issued so far, and ends

@@ -32,7 +32,8 @@ const (
 const (
 	// sweepInterval is how often the silent are looked for.
 	sweepInterval = 250 * time.Millisecond
-	// lateSweep is after how long this manager has stood still that neither sweeps nor says that it is awake.
+	// lateSweep: a longer gap than this between two looks means that this manager itself stood still, and what it
+	// has not heard meanwhile is not counted against others.
 	lateSweep = 4 * sweepInterval
 	// missedAfter is after how much silence something is wrong: two heartbeats did not come.
 	missedAfter = 2*HeartbeatInterval + HeartbeatInterval/2
@@ -71,8 +72,10 @@ type Registry struct {
 	mu           sync.Mutex
 	sessions     *liveness.Table[Session]
 	agents       *liveness.Table[string]
+	replicators  *liveness.Table[string] // only whether most of them are missed is asked of it
 	isolation    liveness.Isolation
 	deaf         bool                    // this manager is cut off from most of them, as far as it can tell
+	deafAt       time.Time               // when it was last
 	offline      *liveness.Table[string] // agents, by when they went offline
 	managers     *liveness.Table[string] // this and the next belong to sweepManagers
 	sights       map[string]sight        // of managers, by name
@@ -90,17 +93,18 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 	term, now := by.Term(), time.Now()
 	r := &Registry{
 		store: from, ledger: by, view: shown, term: term, log: log.With("term", term.Number),
-		accounts:  accounts,
-		sessions:  liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
-		agents:    liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
-		offline:   liveness.NewTable[string](forgetAgents),
-		managers:  liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
-		sights:    make(map[string]sight),
-		gatherers: make(map[string]heard),
-		led:       now,
-		flaps:     make(map[seat]*rate.Limiter),
-		joining:   make(map[seat]int),
-		changed:   make(map[string]bool),
+		accounts:    accounts,
+		sessions:    liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
+		agents:      liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+		replicators: liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+		offline:     liveness.NewTable[string](forgetAgents),
+		managers:    liveness.NewTable[string](Expiry).AskedWithin(2*managersInterval, now),
+		sights:      make(map[string]sight),
+		gatherers:   make(map[string]heard),
+		led:         now,
+		flaps:       make(map[seat]*rate.Limiter),
+		joining:     make(map[seat]int),
+		changed:     make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
 	}
@@ -153,31 +157,55 @@ func (r *Registry) every(ctx context.Context, interval time.Duration, do func(co
 	}
 }
 
-// stayAwake notes that this manager hears who speaks. Sweeps do not tell: while the store is slow they take long to
-// write, and what they take is silence all the same. Where most fall silent at once, it is this manager that hears nobody.
+// stayAwake tells the tables that this manager is running and would hear whoever speaks. The sweeps cannot do that: they block
+// while the store is slow, and heartbeats come in all the same. Where most fall silent at once, it is this manager that hears nobody.
 func (r *Registry) stayAwake(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	missed, all := r.sessions.Missed(missedAfter, now)+r.agents.Missed(missedAfter, now), r.sessions.Len()+r.agents.Len()
-	deaf := r.isolation.Step(missed, all, now)
+	missed, doubted, all := r.missed(now)
+	deaf := r.isolation.Step(missed, doubted, all, now)
 	r.sessions.Deaf(deaf, now)
 	r.agents.Deaf(deaf, now)
+	r.replicators.Deaf(deaf, now)
+	r.replicators.Silent(now) // those are gone, and missed no more
 	switch {
 	case deaf && !r.deaf:
-		r.log.Warn("most members and agents fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
-			"silent", missed, "of", all)
+		r.log.Warn("most members, agents and replicators fell silent at once: this manager counts as cut off, and nobody as gone, for two minutes at most: see its network",
+			"silent", missed+doubted, "of", all)
 	case !deaf && r.deaf:
-		r.log.Info("silence counts again", "silent", missed, "of", all)
+		r.log.Info("silence counts again", "silent", missed+doubted, "of", all)
 	}
-	r.deaf = deaf
+	if r.deaf = deaf; deaf {
+		r.deafAt = now
+	}
 }
 
-// IsCutOff tells whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
+// missed returns how many of all members, agents and replicators are silent: those that are missed, and those whose streams have ended.
+// The caller has the lock.
+func (r *Registry) missed(now time.Time) (missed, doubted, all int) {
+	for _, peers := range []interface {
+		Missed(after time.Duration, now time.Time) (missed, doubted int)
+		Len() int
+	}{r.sessions, r.agents, r.replicators} {
+		m, d := peers.Missed(missedAfter, now)
+		missed, doubted, all = missed+m, doubted+d, all+peers.Len()
+	}
+	return missed, doubted, all
+}
+
+// IsCutOff reports whether this manager hears so few of those that it heard that rather it is cut off than they are gone.
 func (r *Registry) IsCutOff() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deaf
+}
+
+// LastCutOff returns when this manager was last found cut off; zero if it never was in this term.
+func (r *Registry) LastCutOff() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deafAt
 }
 
 // Term returns the number of the term.

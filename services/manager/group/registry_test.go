@@ -21,6 +21,8 @@ func TestSlowStoreIsNobodysGrace(t *testing.T) {
 			log:      slog.New(slog.DiscardHandler),
 			sessions: liveness.NewTable[Session](Expiry).AskedWithin(lateSweep, now),
 			agents:   liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+
+			replicators: liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
 		}
 		r.sessions.Heard(Session{Group: "g", Member: "ada"}, now)
 		r.agents.Heard("a1", now)
@@ -34,4 +36,40 @@ func TestSlowStoreIsNobodysGrace(t *testing.T) {
 			t.Errorf("after %v without a sweep, %d members and %d agents are silent, want one each", Expiry, members, agents)
 		}
 	})
+}
+
+// Where there are only replicators, that they fall silent at once tells as well that this manager is cut off; not where their streams
+// have ended, and no longer than where others do.
+func TestReplicatorsTellThatTheManagerIsCutOff(t *testing.T) {
+	for name, parted := range map[string]bool{"they fall silent": false, "they end": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				now := time.Now()
+				r := &Registry{
+					term: new(store.Term), log: slog.New(slog.DiscardHandler),
+					sessions: liveness.NewTable[Session](Expiry), agents: liveness.NewTable[string](Expiry),
+					replicators: liveness.NewTable[string](Expiry).AskedWithin(lateSweep, now),
+				}
+				for _, name := range []string{"r1", "r2", "r3"} {
+					r.HearReplicator(name)
+					if parted {
+						r.ReplicatorParted(name)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { r.every(ctx, sweepInterval, r.stayAwake) })
+				time.Sleep(missedAfter + time.Second)
+				if r.IsCutOff() == parted {
+					t.Errorf("the manager is cut off: %v", r.IsCutOff())
+				}
+				time.Sleep(3 * time.Minute)
+				if r.IsCutOff() || r.replicators.Len() > 0 {
+					t.Errorf("three minutes later it is cut off: %v; %d are not forgotten", r.IsCutOff(), r.replicators.Len())
+				}
+				cancel()
+				running.Wait()
+			})
+		})
+	}
 }

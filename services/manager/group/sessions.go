@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -39,7 +38,7 @@ const (
 )
 
 // Join begins a session of a member.
-func (r *Registry) Join(ctx context.Context, caller ledger.Caller, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
+func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
 	if err := checkJoin(asked); err != nil {
 		return nil, err
 	}
@@ -176,15 +175,9 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 		State: groupv1.MemberState_MEMBER_STATE_ACTIVE, JoinTime: timestamppb.Now(),
 	}
 	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
-	encoded, err := proto.Marshal(response.Member)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode member: %w", err)
-	}
-	key := view.MemberKey(asked.GetGroup(), asked.GetName())
-	return ledger.Plan{
-		Conditions: []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed), store.Unchanged(key, current.Changed)},
-		Changes:    []store.Op{store.Put(key, encoded)},
-	}, nil
+	plan, err := ledger.PutMessage(view.MemberKey(asked.GetGroup(), asked.GetName()), response.Member, current.Changed)
+	plan.Conditions = append(plan.Conditions, store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed))
+	return plan, err
 }
 
 // checkRoom refuses a join if the members and the joins on their way, this one
@@ -234,9 +227,9 @@ func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
 	return state, epoch
 }
 
-// Parted notes that a session's stream has ended. Of a process that dies the machine says so: only who falls silent while it seems to be
+// SessionParted notes that a session's stream has ended. Of a process that dies the machine says so: only who falls silent while it seems to be
 // there tells that this manager may be cut off.
-func (r *Registry) Parted(session Session) {
+func (r *Registry) SessionParted(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.deaf { // then it is this manager that has let go
@@ -245,7 +238,7 @@ func (r *Registry) Parted(session Session) {
 }
 
 // Leave ends a session. A session that has ended already is left as it is.
-func (r *Registry) Leave(ctx context.Context, caller ledger.Caller, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
+func (r *Registry) Leave(ctx context.Context, caller identity.ID, asked *groupv1.LeaveRequest) (*groupv1.LeaveResponse, error) {
 	as, err := ledger.Identify(caller, asked.GetRequestId(), asked)
 	if err != nil {
 		return nil, err
@@ -293,8 +286,8 @@ func end(state groupv1.MemberState, lease store.Lease, members ...view.Member) (
 	return p
 }
 
-// endBatch is how many sessions end in one transaction at most.
-const endBatch = store.MaxOps / 2
+// sessionsPerTransaction is how many sessions end in one transaction at most.
+const sessionsPerTransaction = store.MaxOps / 2
 
 // expireSessions ends the sessions of members that have been silent.
 func (r *Registry) expireSessions(ctx context.Context) {
@@ -321,8 +314,8 @@ func (r *Registry) expireSessions(ctx context.Context) {
 // endSessions ends sessions, many in one transaction, and returns how many. Those
 // that changed meanwhile, or that could not be written, are looked at again later.
 func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, members []view.Member) (ended int) {
-	for batch := range slices.Chunk(members, endBatch) {
-		err := r.endBatch(ctx, state, batch)
+	for batch := range slices.Chunk(members, sessionsPerTransaction) {
+		err := r.endTogether(ctx, state, batch)
 		if errors.Is(err, store.ErrConflict) && len(batch) > 1 {
 			for _, member := range batch { // one that changed must not keep the others
 				ended += r.endSessions(ctx, state, []view.Member{member})
@@ -340,7 +333,8 @@ func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, m
 	return ended
 }
 
-func (r *Registry) endBatch(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
+// endTogether ends sessions in one transaction.
+func (r *Registry) endTogether(ctx context.Context, state groupv1.MemberState, batch []view.Member) error {
 	lease, err := r.ledger.Lease(ctx)
 	if err != nil {
 		return err

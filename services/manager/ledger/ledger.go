@@ -70,9 +70,6 @@ func (l *Ledger) Lease(ctx context.Context) (store.Lease, error) {
 	return l.Lease(ctx)
 }
 
-// Caller is who asks for a change.
-type Caller struct{ ID identity.ID }
-
 // MaxRequestID is how long a request id can be.
 const MaxRequestID = 64
 
@@ -85,6 +82,25 @@ type Plan struct {
 	Changes    []store.Op
 }
 
+// Put plans to write a key that was last written at a revision.
+func Put(key string, value []byte, changed store.Revision) Plan {
+	return Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, value)}}
+}
+
+// PutMessage is Put of a message.
+func PutMessage(key string, message proto.Message, changed store.Revision) (Plan, error) {
+	encoded, err := proto.Marshal(message)
+	if err != nil {
+		return Plan{}, fmt.Errorf("encode %s: %w", key, err)
+	}
+	return Put(key, encoded, changed), nil
+}
+
+// Remove plans to delete a key that was last written at a revision.
+func Remove(key string, changed store.Revision) Plan {
+	return Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Delete(key)}}
+}
+
 // Request is what makes a repeated request known.
 type Request struct {
 	key         string // empty for a request without an id
@@ -93,7 +109,7 @@ type Request struct {
 
 // Identify returns how a request is known when it comes again. The id belongs to
 // the caller: two callers may use the same.
-func Identify(caller Caller, id string, message proto.Message) (Request, error) {
+func Identify(caller identity.ID, id string, message proto.Message) (Request, error) {
 	if id == "" {
 		return Request{}, nil
 	}
@@ -108,20 +124,20 @@ func Identify(caller Caller, id string, message proto.Message) (Request, error) 
 		return Request{}, fmt.Errorf("encode request: %w", err)
 	}
 	return Request{
-		key:         "request/" + caller.ID.String() + "/" + id,
+		key:         "request/" + caller.String() + "/" + id,
 		fingerprint: sha256.Sum256(append([]byte(message.ProtoReflect().Descriptor().FullName()), encoded...)),
 	}, nil
 }
 
 // Write plans a change and commits it, again while others change the same
-// meanwhile. A request that was carried out before is not carried out again: its
-// earlier response is returned. make must fill response before it returns. What it
-// refuses is planned once more by what is so now: another manager may lead, and this
-// one's view be behind.
-func (l *Ledger) Write(ctx context.Context, as Request, response proto.Message, make func() (Plan, error)) error {
+// meanwhile: plan is called up to 20 times. A request that was carried out before is not
+// carried out again: its earlier response is returned. plan must fill response before it
+// returns. What it refuses is planned once more by what is so now: another manager may
+// lead, and this one's view be behind.
+func (l *Ledger) Write(ctx context.Context, as Request, response proto.Message, plan func() (Plan, error)) error {
 	current := false
 	for range attempts {
-		planned, err := make()
+		planned, err := plan()
 		switch {
 		case err == nil:
 			err = l.commit(ctx, as, response, planned)
@@ -197,3 +213,12 @@ func (l *Ledger) earlier(ctx context.Context, as Request, response proto.Message
 // Next returns a number that is larger than every incarnation of anything so
 // far: a record that it replaces was written at an earlier revision.
 func (l *Ledger) Next() uint64 { return uint64(l.view.Revision()) + 1 }
+
+// GoesOn reports whether somebody who registers as an incarnation is still the newest of its name, and keeps that. Zero is a new one;
+// of a name that is not known, current is zero.
+func GoesOn(asked, current uint64) (bool, error) {
+	if asked == 0 || current == 0 || asked == current {
+		return asked != 0 && asked == current, nil
+	}
+	return false, fmt.Errorf("incarnation %d: %w", asked, ErrReplaced)
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/kubernetes"
+	"github.com/groupcast/groupcast/internal/pause"
 )
 
 // Objects are the Secrets and ConfigMaps of this pod's namespace.
@@ -84,12 +85,10 @@ func (s Sharing) run(ctx context.Context) error {
 				s.Log.Info("waiting for the first manager to share its CA", "secret", s.Secret)
 				told = true
 			}
-			select {
-			case <-ctx.Done():
+			if !pause.For(ctx, followPause) {
 				return ctx.Err()
-			case <-time.After(followPause):
-				continue
 			}
+			continue
 		}
 		if isNew {
 			if err := s.begin(ctx); err != nil {
@@ -107,7 +106,7 @@ func (s Sharing) run(ctx context.Context) error {
 	}
 }
 
-// begin is before a new CA is offered.
+// begin asks whether a new CA may be made, and leaves the mark of its maker (Founding), before the CA is offered.
 func (s Sharing) begin(ctx context.Context) error {
 	if s.MayMake != nil {
 		if err := s.MayMake(ctx); err != nil {
@@ -137,15 +136,13 @@ func (s Sharing) MayClaim(ctx context.Context) error {
 // Keep has the Secret go on to hold the CA of the directory until ctx is done, and that it has a store: it may be emptied, and then takes the
 // only copy along that others find. Where the API server answers for the first time, what would have kept the manager from starting ends it.
 func (s Sharing) Keep(ctx context.Context) error {
-	pause, answered := time.Duration(0), false
+	next, answered := time.Duration(0), false
 	for {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, next) {
 			return nil
-		case <-time.After(pause):
 		}
 		err := s.putBack(ctx)
-		pause = max(pause, look)
+		next = max(next, look)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -155,7 +152,7 @@ func (s Sharing) Keep(ctx context.Context) error {
 		case err != nil:
 			s.Log.Error("the CA is not shared any more", "secret", s.Secret, "error", err)
 		default:
-			pause, answered = again, true
+			next, answered = again, true
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -63,15 +62,8 @@ func (d *Desk) Away() (all []*groupv1.Away) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, replicator := range d.view.AllReplicators() {
-		at, id := d.lastHeard(replicator.GetName()), identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
-		if time.Since(at) < Patience || d.view.IsPutOut(id, replicator.GetIncarnation()) {
-			continue
-		}
-		one := &groupv1.Away{Id: id.String()}
-		if at != d.started {
-			one.SeenTime = timestamppb.New(at)
-		}
-		all = append(all, one)
+		id := identity.ID{Role: identity.Replicator, Name: replicator.GetName()}
+		all = d.view.AppendAway(all, id, replicator.GetIncarnation(), d.lastHeard(replicator.GetName()), d.started, Patience)
 	}
 	return all
 }
@@ -86,19 +78,26 @@ func (d *Desk) lastHeard(name string) time.Time {
 }
 
 const (
-	// maxItems is how many LANs, labels, sources and targets a replicator can have.
+	// maxItems is how many LANs, labels, sources, targets and devices a replicator can have.
 	maxItems = 64
-	// maxWord is how long each of them can be, maxPath a path.
+	// maxWord is how long a node's name, and each key and value of the labels, can be; a path may have maxText.
 	maxWord = 253
 )
 
+// checkRegistration says what is wrong with what a replicator says of itself. How many items there are is checked first: each
+// of very many is not looked at.
 func checkRegistration(asked *replicav1.Registration) error {
 	var problems ledger.Checks
 	problems.That(asked.GetNode() != "" && len(asked.GetNode()) <= maxWord, "node", "has %d characters: want 1 to %d", len(asked.GetNode()), maxWord)
 	problems.That(len(asked.GetLans()) > 0 && len(asked.GetLans()) <= maxItems, "lans", "has %d items: want 1 to %d", len(asked.GetLans()), maxItems)
 	problems.That(len(asked.GetLabels()) <= maxItems, "labels", "has %d items: at most %d", len(asked.GetLabels()), maxItems)
-	problems.That(len(asked.GetSources()) <= maxItems && len(asked.GetTargets()) <= maxItems, "targets", "of them and of sources there can be %d", maxItems)
-	problems.That(len(asked.GetDevices()) <= maxItems, "devices", "has %d items: at most %d", len(asked.GetDevices()), maxItems)
+	lists := []struct {
+		field string
+		paths []string
+	}{{"sources", asked.GetSources()}, {"targets", asked.GetTargets()}, {"devices", asked.GetDevices()}}
+	for _, list := range lists {
+		problems.That(len(list.paths) <= maxItems, list.field, "has %d items: at most %d", len(list.paths), maxItems)
+	}
 	if err := problems.Err(); err != nil {
 		return err
 	}
@@ -109,8 +108,10 @@ func checkRegistration(asked *replicav1.Registration) error {
 		problems.That(key != "" && len(key) <= maxWord && len(value) <= maxWord && !strings.ContainsAny(key+value, ",="), "labels",
 			"%.80q: keys have 1 to %d characters, values up to as many, none of them a comma or =", key, maxWord)
 	}
-	for _, path := range slices.Concat(asked.GetSources(), asked.GetTargets(), asked.GetDevices()) {
-		problems.That(len(path) <= maxText, "targets", "a path is longer than %d bytes", maxText)
+	for _, list := range lists {
+		for _, path := range list.paths {
+			problems.That(len(path) <= maxText, list.field, "a path is longer than %d bytes", maxText)
+		}
 	}
 	return problems.Err()
 }
@@ -122,10 +123,10 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		return 0, err
 	}
 	err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-		current, known := d.view.Replicator(name)
-		goesOn := known && asked.GetIncarnation() == current.GetIncarnation()
-		if asked.GetIncarnation() != 0 && known && !goesOn {
-			return ledger.Plan{}, fmt.Errorf("replicator %q, incarnation %d: %w", name, asked.GetIncarnation(), ledger.ErrReplaced)
+		current, _ := d.view.Replicator(name)
+		goesOn, err := ledger.GoesOn(asked.GetIncarnation(), current.GetIncarnation())
+		if err != nil {
+			return ledger.Plan{}, fmt.Errorf("replicator %q, %w", name, err)
 		}
 		if incarnation = current.GetIncarnation(); !goesOn {
 			incarnation = d.ledger.Next()
@@ -137,12 +138,7 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
 			ProvesSending: asked.GetProvesSending(),
 		}
-		encoded, err := proto.Marshal(record)
-		if err != nil {
-			return ledger.Plan{}, fmt.Errorf("encode replicator: %w", err)
-		}
-		key := view.ReplicatorKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, current.Changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+		return ledger.PutMessage(view.ReplicatorKey(name), record, current.Changed)
 	})
 	return incarnation, err
 }
@@ -155,8 +151,7 @@ func (d *Desk) Goodbye(ctx context.Context, name string, incarnation uint64) err
 		if !found || known.GetIncarnation() != incarnation {
 			return ledger.Plan{}, nil
 		}
-		key := view.ReplicatorKey(name)
-		return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, known.Changed)}, Changes: []store.Op{store.Delete(key)}}, nil
+		return ledger.Remove(view.ReplicatorKey(name), known.Changed), nil
 	})
 }
 
@@ -176,6 +171,7 @@ func (d *Desk) Attach(name string, incarnation uint64) *Attachment {
 	defer d.mu.Unlock()
 	now := time.Now()
 	d.presences[name] = &presence{attachment: a, since: now, heard: now}
+	d.hearing.HearReplicator(name)
 	d.announce()
 	d.poke() // it may be late for something that runs
 	return a
@@ -187,6 +183,7 @@ func (a *Attachment) Close() {
 	defer a.desk.mu.Unlock()
 	if p := a.desk.presences[a.name]; p.attachment == a {
 		p.attachment, p.since = nil, time.Now()
+		a.desk.hearing.ReplicatorParted(a.name)
 	}
 	a.desk.announce()
 }
@@ -307,6 +304,7 @@ func (a *Attachment) Report(report *replicav1.Report) replicav1.ReplicatorState 
 	defer d.mu.Unlock()
 	if p := d.presences[a.name]; p.attachment == a {
 		p.heard = time.Now()
+		d.hearing.HearReplicator(a.name)
 	}
 	for _, said := range report.GetSending() {
 		d.takeSending(a, said, time.Now())

@@ -1,9 +1,36 @@
 package replication
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 )
+
+// What is wrong with a registration is said of the field that it is wrong with.
+func TestRegistrationNamesTheField(t *testing.T) {
+	long, many := []string{"/" + strings.Repeat("a", maxText)}, make([]string, maxItems+1)
+	for _, tt := range []struct {
+		field string
+		by    func(r *replicav1.Registration, paths []string)
+	}{
+		{"sources", func(r *replicav1.Registration, paths []string) { r.Sources = paths }},
+		{"targets", func(r *replicav1.Registration, paths []string) { r.Targets = paths }},
+		{"devices", func(r *replicav1.Registration, paths []string) { r.Devices = paths }},
+	} {
+		for _, paths := range [][]string{long, many} {
+			asked := &replicav1.Registration{Node: "node", Lans: []string{"lan"}}
+			tt.by(asked, paths)
+			var invalid *ledger.Invalid
+			if err := checkRegistration(asked); !errors.As(err, &invalid) || invalid.Violations[0].Field != tt.field {
+				t.Errorf("%d %s: %v, want a problem with %s", len(paths), tt.field, err, tt.field)
+			}
+		}
+	}
+}
 
 // A sender waits for those that are online, and not for one that is silent already.
 func TestWhoIsHeard(t *testing.T) {

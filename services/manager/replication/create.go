@@ -14,8 +14,8 @@ import (
 
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -31,7 +31,7 @@ const (
 )
 
 // Create begins a replication to the replicators that are selected now.
-func (d *Desk) Create(ctx context.Context, caller ledger.Caller, asked *replicav1.CreateReplicationRequest) (*replicav1.CreateReplicationResponse, error) {
+func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *replicav1.CreateReplicationRequest) (*replicav1.CreateReplicationResponse, error) {
 	if err := checkSpec(asked.GetSpec()); err != nil {
 		return nil, err
 	}
@@ -113,16 +113,9 @@ func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.P
 			record.PutOut = append(record.PutOut, replica.GetName())
 		}
 	}
-	encoded, err := proto.Marshal(record)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode replication: %w", err)
-	}
 	response.Replication = proto.CloneOf(replication)
 	response.Replication.ReplicaCount = uint32(len(replication.GetReplicas()))
-	return ledger.Plan{
-		Conditions: []store.Cond{store.Absent(view.ReplicationKey(c.id))},
-		Changes:    []store.Op{store.Put(view.ReplicationKey(c.id), encoded)},
-	}, nil
+	return putReplication(record, 0)
 }
 
 func newKey() []byte {

@@ -13,6 +13,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -50,7 +51,7 @@ func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord,
 	}
 	if record.GetDeliveryGroup() == "" {
 		name := GroupPrefix + record.GetReplication().GetId()
-		_, err := d.groups.Create(ctx, ledger.Caller{}, &groupv1.CreateGroupRequest{Name: name})
+		_, err := d.groups.CreateGroup(ctx, identity.ID{}, &groupv1.CreateGroupRequest{Name: name})
 		if err != nil && !errors.Is(err, ledger.ErrExists) {
 			return fmt.Errorf("make the group in which session agents deliver it: %w", err)
 		}
@@ -70,7 +71,7 @@ func (d *Desk) disband(ctx context.Context, r view.Replication) {
 	if r.GetDeliveryGroup() == "" {
 		return
 	}
-	_, err := d.groups.Delete(ctx, ledger.Caller{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
+	_, err := d.groups.DeleteGroup(ctx, identity.ID{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
 	if err == nil || errors.Is(err, ledger.ErrNotFound) {
 		err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 			record := proto.CloneOf(r.ReplicationRecord)

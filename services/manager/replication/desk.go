@@ -16,6 +16,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -38,8 +39,18 @@ const (
 
 // Groups are the groups in which session agents deliver.
 type Groups interface {
-	Create(context.Context, ledger.Caller, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
-	Delete(context.Context, ledger.Caller, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+	CreateGroup(context.Context, identity.ID, *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error)
+	DeleteGroup(context.Context, identity.ID, *groupv1.DeleteGroupRequest) (*groupv1.DeleteGroupResponse, error)
+}
+
+// Hearing says whether this manager hears others, and is told of replicators whether it does.
+type Hearing interface {
+	// LastCutOff returns when it last heard so few that nobody is to be blamed for being silent; zero if it always heard enough.
+	LastCutOff() time.Time
+	// HearReplicator notes that a replicator says something.
+	HearReplicator(name string)
+	// ReplicatorParted notes that a replicator's stream has ended.
+	ReplicatorParted(name string)
 }
 
 // Desk is the state and the rules of replications at the manager that leads.
@@ -48,6 +59,7 @@ type Desk struct {
 	store   *store.Store
 	view    *view.View
 	groups  Groups
+	hearing Hearing
 	places  Places
 	metrics *Metrics
 	log     *slog.Logger
@@ -62,9 +74,9 @@ type Desk struct {
 }
 
 // Lead returns the desk of a term.
-func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, places Places, metrics *Metrics, log *slog.Logger) *Desk {
+func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, groups Groups, hearing Hearing, places Places, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
-		ledger: by, store: from, view: shown, groups: groups, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
+		ledger: by, store: from, view: shown, groups: groups, hearing: hearing, places: places, metrics: metrics, log: log.With("term", by.Term().Number), started: time.Now(),
 		ended: make(chan struct{}), pokes: make(chan struct{}, 1),
 		presences: make(map[string]*presence), progress: make(map[string]*progress), changed: make(chan struct{}),
 	}
@@ -118,7 +130,7 @@ func (d *Desk) step(ctx context.Context) {
 	running := make(map[string]bool)
 	for _, r := range d.view.Replications(view.Replication.Running) {
 		running[r.ID()] = true
-		if err := d.settle(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
+		if err := d.writeVerdict(ctx, r, time.Now()); err != nil && ctx.Err() == nil {
 			d.log.Warn("a replication could not be looked after; trying again", "replication", r.ID(), "error", err)
 		}
 	}
@@ -171,7 +183,9 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.of(r.ID())
+	deaf := d.hearing.LastCutOff()
 	_, f.sender.away = d.seen(record.GetSender())
+	f.sender.away = notBefore(f.sender.away, deaf)
 	known, registered := d.view.Replicator(record.GetSender())
 	f.sender.gone = !registered || known.GetIncarnation() != r.GetSenderIncarnation()
 	f.sender.announcing, f.sender.ended = p.announcing, p.ended
@@ -186,10 +200,19 @@ func (d *Desk) facts(r view.Replication, now time.Time) facts {
 	}
 	for _, replica := range record.GetReplicas() {
 		one := d.replicaFacts(p, replica, groups[replica.GetLan()])
+		one.online, one.away = notBefore(one.online, deaf), notBefore(one.away, deaf)
 		one.putOut = d.isPutOut(r.ReplicationRecord, replica.GetName())
 		f.replicas = append(f.replicas, one)
 	}
 	return f
+}
+
+// notBefore returns since when something is so that may have been so before a moment, but counts from then on; zero if it is not so.
+func notBefore(since, moment time.Time) time.Time {
+	if since.IsZero() || since.After(moment) {
+		return since
+	}
+	return moment
 }
 
 // replicaFacts collects what is known of a replica. The caller has the lock.

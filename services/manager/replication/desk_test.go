@@ -15,11 +15,18 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
+// hears is how a manager hears others.
+type hears struct{ cutOff time.Time }
+
+func (h *hears) LastCutOff() time.Time { return h.cutOff }
+func (*hears) HearReplicator(string)   {}
+func (*hears) ReplicatorParted(string) {}
+
 // newDesk returns the desk of a manager that leads, without any replication.
 func newDesk() *Desk {
 	log := slog.New(slog.DiscardHandler)
 	shown := view.New(nil, log)
-	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, Places{}, nil, log)
+	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, new(hears), Places{}, nil, log)
 }
 
 // What one replicator says is looked at immediately, and what a thousand say soon after one another together: each look writes all that is

@@ -215,7 +215,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case r.overAgents:
 		return f.judgeDelivery(r)
 	case f.isUnheard(r):
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v, or that did not hear this replica: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not%s", r.place, hearingPatience, f.known(r))), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v, or that did not hear this replica: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not%s", r.place, hearingPatience, f.hints(r))), true
 	}
 	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
 		return outcome{}, false
@@ -226,8 +226,8 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	return failed(SenderLost, "the sender has ended, and did not confirm that this replica has all: replicate again"), true
 }
 
-// known is what is known of why a replica hears nothing.
-func (f facts) known(r replicaFacts) (why string) {
+// hints returns what sender and replica say of why the replica hears nothing, to be added to a message.
+func (f facts) hints(r replicaFacts) (why string) {
 	if detail := r.report.GetDetail(); detail != "" {
 		why = "; its replicator says: " + detail
 	}
@@ -241,7 +241,7 @@ func (f facts) known(r replicaFacts) (why string) {
 func (f facts) judgeDelivery(r replicaFacts) (o outcome, settled bool) {
 	switch s := f.sender; {
 	case s.problem != "":
-		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s, and session agents cannot carry it: %s%s", r.place, s.problem, f.known(r))), true
+		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s, and session agents cannot carry it: %s%s", r.place, s.problem, f.hints(r))), true
 	case r.delivered.IsZero() || f.now.Sub(moment.Latest(r.delivered, r.online)) < endPatience:
 		return outcome{}, false
 	}

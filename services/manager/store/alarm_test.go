@@ -18,14 +18,14 @@ func TestAlarmOfAClusterIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Room(); err != nil {
+	if err := s.WriteRefusal(); err != nil {
 		t.Fatal(err)
 	}
 	await := func(full bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); errors.Is(s.Room(), store.ErrFull) != full; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(20 * time.Second); errors.Is(s.WriteRefusal(), store.ErrFull) != full; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("full %t: %v", full, s.Room())
+				t.Fatalf("full %t: %v", full, s.WriteRefusal())
 			}
 		}
 	}

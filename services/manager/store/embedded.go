@@ -32,7 +32,8 @@ const (
 	// largest is how many bytes a transaction can have: the tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
 	largest = 4 << 20
 	// snapshotEvery is after how many transactions etcd notes how far its database is. What its log has since then is read into memory at
-	// the next start, and what it has before is deleted. etcd's default of 10,000 is for small ones: of largest they are 40 GiB.
+	// the next start, and what it has before is deleted. etcd's default of 10,000 suits small transactions: of
+	// largest bytes each, they would have 40 GiB.
 	snapshotEvery = 500
 	// keptAlone is how many transactions, and up to a hundred more, etcd keeps in memory for members that are behind: alone it has none.
 	keptAlone = 1

@@ -31,7 +31,7 @@ func TestQuota(t *testing.T) {
 	if written < 100 || written == 2000 {
 		t.Fatalf("%d writes of 50 KiB were taken by a store of %d MiB", written, bytes>>20)
 	}
-	if s.Room() == nil {
+	if s.WriteRefusal() == nil {
 		t.Error("the store says that it has room")
 	}
 	if _, err := commit(t, s, term, nil, store.Delete("big/0"), store.Put("note", []byte("ended"))); err != nil {
@@ -59,7 +59,7 @@ func TestQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	tidy()
-	if err := s.Room(); err != nil {
+	if err := s.WriteRefusal(); err != nil {
 		t.Errorf("after history is forgotten: %v", err)
 	}
 	mustCommit(t, s, term, store.Put("big/again", value))
@@ -87,8 +87,8 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 	if !refused {
 		t.Fatal("the store takes all")
 	}
-	if s.RoomForLarge() == nil || s.Room() != nil {
-		t.Errorf("where what is large is refused alone, the store says %v of that, and %v of all", s.RoomForLarge(), s.Room())
+	if s.LargeWriteRefusal() == nil || s.WriteRefusal() != nil {
+		t.Errorf("where what is large is refused alone, the store says %v of that, and %v of all", s.LargeWriteRefusal(), s.WriteRefusal())
 	}
 	mustCommit(t, s, term, store.Put("agent/a", []byte("registered"))) // what is small has a part of its own
 	if _, err := s.GoOn(t.Context(), term, nil, []store.Op{store.Put("tree", value), store.DeleteAll("step/")}); !errors.Is(err, store.ErrFull) {
@@ -97,7 +97,7 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 	mustCommit(t, s, term, store.Put("tree", value), store.DeleteAll("step/")) // it ends something
 	tidy()
 	mustCommit(t, s, term, store.Put("tree", value))
-	if err := s.RoomForLarge(); err != nil {
+	if err := s.LargeWriteRefusal(); err != nil {
 		t.Errorf("after history is forgotten: %v", err)
 	}
 	wantValue(t, s, "note", "kept")

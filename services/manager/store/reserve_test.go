@@ -8,10 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
 
 // Large transactions at once, each of which the disk has room for, do not end the store together: those are refused that it has none for.
@@ -19,7 +18,7 @@ func TestLargeTransactionsAtOnceLeaveTheirReserve(t *testing.T) {
 	dir := testdisk.Memory(t, "size=200m")
 	s := openEmbedded(t, filepath.Join(dir, "store"))
 	term := lead(t, s, "a")
-	fill(t, filepath.Join(dir, "others"), 60<<20)
+	storetest.Fill(t, filepath.Join(dir, "others"), 60<<20)
 	value := make([]byte, 2<<20)
 	errs := make([]error, 40)
 	var writing sync.WaitGroup
@@ -49,21 +48,4 @@ func TestLargeTransactionsAtOnceLeaveTheirReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCommit(t, s, term, store.Put("tree/after", value))
-}
-
-// fill has a file take all of a disk but so much.
-func fill(t *testing.T, name string, but int64) {
-	t.Helper()
-	var stat unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(name), &stat); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, int64(stat.Bavail)*stat.Bsize-but); err != nil {
-		t.Fatal(err)
-	}
 }

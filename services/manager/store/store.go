@@ -42,7 +42,7 @@ var (
 	ErrCompacted = errors.New("the history asked for is gone")
 )
 
-// prefix is below what all keys lie, so that an etcd can be shared.
+// prefix is what all keys lie below, so that an etcd can be shared.
 const prefix = "/groupcast/"
 
 // Item is a key with its value.
@@ -111,9 +111,9 @@ const maxCommits = 256
 
 // Store is an open store.
 type Store struct {
-	commits chan struct{} // a place for each transaction on its way
 	client  *clientv3.Client
-	writing atomic.Int64          // how many bytes these have
+	commits chan struct{}         // a place for each transaction on its way
+	writing atomic.Int64          // the bytes of the transactions on their way
 	room    func(want want) error // why that cannot be written
 	failed  <-chan error          // filled when the store cannot go on
 	most    int                   // how many bytes a transaction can have
@@ -133,17 +133,19 @@ type want struct {
 // MaxBytes is how many bytes a transaction can have, its conditions counted.
 func (s *Store) MaxBytes() int { return s.most }
 
-// Close ends what Open started.
+// Close ends the store.
 func (s *Store) Close() { s.close() }
 
 // Failed yields the reason when the store cannot go on.
 func (s *Store) Failed() <-chan error { return s.failed }
 
-// Room returns why writes are refused, or nil.
-func (s *Store) Room() error { return s.room(want{}) }
+// WriteRefusal returns why writes are refused, or nil.
+func (s *Store) WriteRefusal() error { return s.room(want{}) }
 
-// RoomForLarge returns why writes of any size are refused, or nil: large ones are before small ones are.
-func (s *Store) RoomForLarge() error { return s.room(want{own: int64(s.most), bytes: int64(s.most)}) }
+// LargeWriteRefusal returns why writes of the largest size are refused, or nil: those are refused before small ones.
+func (s *Store) LargeWriteRefusal() error {
+	return s.room(want{own: int64(s.most), bytes: int64(s.most)})
+}
 
 // Get reads a key as of now; found is false where there is none.
 func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err error) {

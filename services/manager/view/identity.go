@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -103,4 +105,17 @@ func identitiesOf[R any](v *View, counts func(Identity) bool, say func(identity.
 		all = append(all, say(id, v.identities[id]))
 	}
 	return all, v.revision
+}
+
+// AppendAway adds somebody to those that are away, if it was not heard for longer than patience, and its identity is good. Where it was
+// heard last when this leader began, that is because nobody knows when it was.
+func (v *View) AppendAway(away []*groupv1.Away, id identity.ID, incarnation uint64, heard, began time.Time, patience time.Duration) []*groupv1.Away {
+	if time.Since(heard) < patience || v.IsPutOut(id, incarnation) {
+		return away
+	}
+	one := &groupv1.Away{Id: id.String()}
+	if heard != began {
+		one.SeenTime = timestamppb.New(heard)
+	}
+	return append(away, one)
 }

@@ -27,11 +27,13 @@ import (
 //	tree-step/ID/VERSION    managerv1.TreeStep: what is new of a large tree; gone when the tree is written whole, or goes
 //	receipt/ID/MEMBER       groupv1.Receipt, final; those of before the end go into the record with it, if that has room
 //	running/GROUP/ID        nothing; there while a delivery runs, so that a group is not deleted meanwhile
+//	gatherer/GATHERER       gatherv1.Gatherer without its state and report
 //	replicator/REPLICATOR   replicav1.Replicator without its state
 //	replication/ID          managerv1.ReplicationRecord; with the key while it runs
 //	manager/MANAGER         managerv1.ManagerRecord; written by the leader, removed by the manager itself when it stops
 //	identity/ROLE/NAME      Identity
 //	token/ID, request/…     read by those who write them; not part of the view, as running/…
+//	owner, leader/…         the store's own: whom it belongs to, and who leads
 const (
 	groupKind    = "group"
 	epochKind    = "epoch"

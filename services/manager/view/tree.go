@@ -89,10 +89,13 @@ func (t *Tree) Record() uint64 {
 	return t.record.GetVersion()
 }
 
-// TakesStep tells whether a step to a version may be stored beside the record: a tree is written whole again when there are many, or as
-// many bytes in them as in the record.
-func (t *Tree) TakesStep(version uint64, bytes int) bool {
-	return t != nil && version <= t.record.GetVersion() && t.beside+bytes <= t.bytes
+// TakesStep reports whether a step to a version can be stored beside the record: there are only so many versions before the record's.
+func (t *Tree) TakesStep(version uint64) bool { return t != nil && version <= t.record.GetVersion() }
+
+// HoldsStepOf reports whether the steps, with another one of so many bytes, have no more bytes than the record: else the tree had better be
+// written whole.
+func (t *Tree) HoldsStepOf(bytes int) bool {
+	return t.beside+bytes <= t.bytes
 }
 
 // Nodes returns the tree's nodes: the sender first, each other after the one that feeds it.

@@ -15,6 +15,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -131,10 +132,7 @@ func (v *View) Run(ctx context.Context, loaded func()) error {
 			continue
 		}
 		v.log.Warn("the store does not answer; trying again", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(rereadPause):
-		}
+		pause.For(ctx, rereadPause)
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func follow[C proto.Message](
 			}
 			wait = nil // collect a little before looking again
 		}
-		if err := pause(ctx, wait, heartbeat.C, func() error { return send(nil, after) }); err != nil {
+		if err := awaitChange(ctx, wait, heartbeat.C, func() error { return send(nil, after) }); err != nil {
 			return err
 		}
 	}
@@ -184,8 +184,8 @@ func sendAll[C proto.Message](changes []C, before, revision store.Revision, send
 	return nil
 }
 
-// pause waits for a change; without a channel to wait on, it collects changes for a little.
-func pause(ctx context.Context, change <-chan struct{}, heartbeat <-chan time.Time, beat func() error) error {
+// awaitChange waits for a change; without a channel to wait on, it collects changes for a little.
+func awaitChange(ctx context.Context, change <-chan struct{}, heartbeat <-chan time.Time, beat func() error) error {
 	var pace <-chan time.Time
 	if change == nil {
 		timer := time.NewTimer(watchPace)

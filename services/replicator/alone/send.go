@@ -1,12 +1,10 @@
 package alone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +14,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/bytesize"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/linkspeed"
 	"github.com/groupcast/groupcast/internal/object"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
@@ -35,9 +34,6 @@ type sending struct {
 
 	skipUnused bool
 }
-
-// defaultCeiling is the rate that is never exceeded where the interface does not tell its own.
-const defaultCeiling = 1.25e9
 
 func (a *app) sendCommand() *cobra.Command {
 	s, p := &sending{}, &paperSending{}
@@ -197,15 +193,7 @@ func (s *sending) ceiling(device string) float64 {
 	if s.rate > 0 {
 		return float64(s.rate)
 	}
-	content, err := os.ReadFile(filepath.Join("/sys/class/net", filepath.Base(device), "speed"))
-	if err != nil {
-		return defaultCeiling
-	}
-	megabits, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil || megabits <= 0 {
-		return defaultCeiling
-	}
-	return float64(megabits) * 1e6 / 8
+	return cmp.Or(float64(linkspeed.Stated(linkspeed.Interfaces, device)), linkspeed.Presumed)
 }
 
 // receipts shows which receivers have it.

@@ -14,8 +14,14 @@ import (
 // Leading returns the ledger of a manager that leads, with its store and what it shows. It ends with the test.
 func Leading(t *testing.T) (*ledger.Ledger, *store.Store, *view.View) {
 	t.Helper()
+	return LeadingIn(t, t.TempDir())
+}
+
+// LeadingIn is Leading with the store in a directory.
+func LeadingIn(t *testing.T, dir string) (*ledger.Ledger, *store.Store, *view.View) {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	state, err := store.OpenEmbedded(t.TempDir(), log)
+	state, err := store.OpenEmbedded(dir, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package replication
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -17,8 +16,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// settle writes what was decided of a replication, and what the sender said of its source.
-func (d *Desk) settle(ctx context.Context, r view.Replication, now time.Time) error {
+// writeVerdict writes what was decided of a replication, and what the sender said of its source.
+func (d *Desk) writeVerdict(ctx context.Context, r view.Replication, now time.Time) error {
 	f := d.facts(r, now)
 	v := decide(f)
 	if v.ended && v.reason == "" && d.awaitsLastWord(r.ID(), f) {
@@ -79,12 +78,7 @@ func (d *Desk) awaitsLastWord(id string, f facts) bool {
 var errChanged = errors.New("the replication was changed meanwhile")
 
 func putReplication(record *managerv1.ReplicationRecord, changed store.Revision) (ledger.Plan, error) {
-	encoded, err := proto.Marshal(record)
-	if err != nil {
-		return ledger.Plan{}, fmt.Errorf("encode replication: %w", err)
-	}
-	key := view.ReplicationKey(record.GetReplication().GetId())
-	return ledger.Plan{Conditions: []store.Cond{store.Unchanged(key, changed)}, Changes: []store.Op{store.Put(key, encoded)}}, nil
+	return ledger.PutMessage(view.ReplicationKey(record.GetReplication().GetId()), record, changed)
 }
 
 // describe notes what the sender said of its source.
