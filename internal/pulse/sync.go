@@ -15,8 +15,8 @@ const (
 	begun = 4 * Piece
 )
 
-// Sync has all of a file be on disk. Gigabytes may wait for that in memory, and a slow disk takes minutes for them, in which one call
-// says nothing: those from an offset on and before another go there piece by piece before.
+// Sync has all of a file be on disk. Gigabytes of it may wait in memory, for which a slow disk takes minutes, and one call would say
+// nothing meanwhile: those between two offsets, which were written since the last Sync, go there first, piece by piece.
 func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 	if err := p.Flush(file, from, to); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 	return err
 }
 
-// Flush has the bytes of a file from an offset on, and before another, be written, so that a sync has little left. An error is as
-// that of a sync: the kernel tells each only once.
+// Flush writes the bytes of a file between two offsets to the disk, so that a sync has little left to do. Its errors count as those of a
+// sync: the kernel tells each only once.
 func (p *Pulse) Flush(file *os.File, from, to uint64) error {
 	if p == nil || to <= from || to-from <= Piece {
 		return nil

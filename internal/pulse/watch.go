@@ -69,8 +69,8 @@ func (w *Watch) Await(ctx context.Context, what string, call func() error, after
 	return w.giveUp(what, waited, left)
 }
 
-// wait waits until a call has returned, or there was no beat for too long: then it returns how long that was. Time counts only while this process runs: one that is
-// stopped, or whose machine sleeps, has not waited.
+// wait waits until a call has returned, or there was no beat for too long: then it returns how long that was. Time counts only while this
+// process runs: while it is stopped, or its machine sleeps, it does not wait.
 func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (waited time.Duration, err error) {
 	every := lookEvery
 	if w.Patience > 0 {

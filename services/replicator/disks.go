@@ -44,8 +44,8 @@ func (d *disks) left(disk pulse.Disk, replication, what string, since time.Time)
 	}
 }
 
-// check says why nothing is done on a disk now. It does not touch it. What is mounted at its place later is another one. A task that is
-// withdrawn leaves its disk sooner than one that does not answer: that alone is no reason.
+// check returns why nothing may be begun on a disk now, without touching it. What is mounted in its place later is another disk. A call that
+// was left sooner than after the whole patience, as of a task that was withdrawn, is no reason: its disk may be slow.
 func (d *disks) check(disk pulse.Disk) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
