@@ -107,8 +107,8 @@ func node(t *testing.T, device, path string) string {
 	return path
 }
 
-// A switch that forgets in the middle who listens, as one does that snoops and hears no querier: session agents carry the
-// rest to whom it leaves out, in the same replication, from what is there. The others notice nothing.
+// A switch that forgets in the middle which hosts listen, as one does that snoops and hears no querier: session agents carry the
+// rest to those that it leaves out, in the same replication, from what is there. The others notice nothing.
 func TestMulticastEndsInTheMiddle(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 16<<20)

@@ -231,7 +231,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 	}
 }
 
-// A sender whose user sees no line says who is silent, and who is back.
+// A sender whose user sees no line says which receiver is silent, and which is back.
 func TestSilentReceiversAreTold(t *testing.T) {
 	a := startAlone(t)
 	receiver, sender, _ := a.slowly()
@@ -252,7 +252,7 @@ func TestSilentReceiversAreTold(t *testing.T) {
 	a.wantStatus(sender, sender.Wait(), 0)
 }
 
-// A sender that goes on without some whom it was to wait for says so when it begins and when it ends, and has not
+// A sender that goes on without some that it was to wait for says so when it begins and when it ends, and has not
 // done all that it was asked for.
 func TestMissingReceiversAreTold(t *testing.T) {
 	a := startAlone(t)
@@ -275,8 +275,7 @@ func TestMissingReceiversAreTold(t *testing.T) {
 	a.wantStatus(fine, fine.Wait(), 0)
 }
 
-// A sender that is killed and started again is followed by who received from it, and who has more patience than it takes
-// goes on where it was.
+// A sender that is killed and started again is followed by a receiver of it that has more patience than that takes: it goes on where it was.
 func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	a := startAlone(t)
 	receiver, first, content := a.slowly()
@@ -314,7 +313,7 @@ func TestSecondSenderEnds(t *testing.T) {
 	}
 }
 
-// A flag that is missing is a mistake of who calls.
+// A flag that is missing is a mistake of the caller.
 func TestMissingFlagsAreRefused(t *testing.T) {
 	a := startAlone(t)
 	a.run(a.sender, 2, "send", a.source)
@@ -339,7 +338,7 @@ func TestWrongCallsAreRefused(t *testing.T) {
 	}
 }
 
-// Whom a sender was still sending to when it was interrupted has failed.
+// A receiver that a sender was still sending to when it was interrupted has failed.
 func TestInterruptedSenderSaysWhoFailed(t *testing.T) {
 	a := startAlone(t)
 	receiver, sender, _ := a.slowly()

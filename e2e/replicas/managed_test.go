@@ -40,7 +40,7 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 	before := r.traffic()
 	r.run(0, "replicate", "store:"+file, "--to", "/mnt/replicas", "--on", "role=worker")
 	if sent := r.traffic() - before; sent > 1<<20 || r.replication("").GetSentBytes() != 0 {
-		t.Errorf("who has it all was sent %d bytes; the sender says %d", sent, r.replication("").GetSentBytes())
+		t.Errorf("the one that has it all was sent %d bytes; the sender says %d", sent, r.replication("").GetSentBytes())
 	}
 	for _, one := range r.replicas {
 		r.wantCopy(one, file)
@@ -84,7 +84,7 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 		t.Errorf("it said:\n%s", said)
 	}
 	r.wantNothing(3, source)
-	// Who is in its LAN, and who is in another, does not wait for it.
+	// Replicas in its LAN, and in another, do not wait for it.
 	r.run(3, "replicate", "store:"+r.file("another.img", 1<<20), "--to", "/mnt/replicas", "--on", "*")
 	another := r.replication("")
 	for _, replica := range another.GetReplicas() {
@@ -195,7 +195,7 @@ func (r *racks) mislead() {
 	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
 }
 
-// A LAN that multicast does not reach is found within 5 s. Without session agents who is there is told so, and
+// A LAN that multicast does not reach is found within 5 s. Without session agents the replicas there are told so, and
 // nobody else waits for it.
 func TestUnheardReplicaIsFound(t *testing.T) {
 	r := startRacks(t)

@@ -1,6 +1,7 @@
 package multicast
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/internal/udp"
 )
 
-// Footing is what the interface of a place is to the kernel, and its first address. One that is made anew by the same name, as a bond or a
-// VLAN is when the network is started again, is another: who has joined on it before hears nothing any more.
+// Footing is what the interface of a place is to the kernel, and its first address. An interface that is made anew by the same name, as a
+// bond or a VLAN is when the network is started again, is another: a socket that has joined on the former hears nothing any more.
 type Footing struct {
 	index   uint32
 	address netip.Addr
@@ -58,4 +59,13 @@ func footing(descriptor int, device string) (f Footing, err error) {
 // Carry has what a socket sends to its group go over the interface as it is now.
 func (f Footing) Carry(s *udp.Socket) error {
 	return ipv4.NewPacketConn(s.Conn()).SetMulticastInterface(&net.Interface{Index: int(f.index)})
+}
+
+// Hear has a socket that has joined a group hear it by the interface as it is now.
+func (f Footing) Hear(s *udp.Socket, group netip.AddrPort) error {
+	err := ipv4.NewPacketConn(s.Conn()).JoinGroup(&net.Interface{Index: int(f.index)}, &net.UDPAddr{IP: group.Addr().AsSlice()})
+	if errors.Is(err, unix.EADDRINUSE) { // it has another address, and is the same
+		return nil
+	}
+	return err
 }

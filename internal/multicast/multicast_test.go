@@ -85,7 +85,7 @@ func received(t *testing.T, s *udp.Socket, want int) (numbers []int, from netip.
 	return slices.Compact(numbers), from
 }
 
-// A run goes to all who joined, over plain cables, where the kernel may hand it over whole,
+// A run goes to all that joined, over plain cables, where the kernel may hand it over whole,
 // and over shaped ones, which carry single packets.
 func TestRunReachesAllWhoJoined(t *testing.T) {
 	l := labtest.New(t, 1)
@@ -131,11 +131,11 @@ func TestGroupsOnOnePortDoNotHearEachOther(t *testing.T) {
 	}
 	for n, to := range []netip.AddrPort{group, other} {
 		if got, _ := received(t, ears[to], 1); !slices.Equal(got, []int{n}) {
-			t.Errorf("who joined %v received %v", to, got)
+			t.Errorf("the one that joined %v received %v", to, got)
 		}
 	}
 	if got, _ := received(t, own, 1); !slices.Equal(got, []int{2}) {
-		t.Errorf("who joined nothing received %v", got)
+		t.Errorf("the one that joined nothing received %v", got)
 	}
 }
 

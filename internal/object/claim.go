@@ -41,12 +41,13 @@ func (l *Landing) claim() error {
 	if next.offset == l.claimed.offset || err != nil {
 		return err
 	}
-	if err := l.settle(known, next.offset); err != nil {
+	if err := l.makeDurable(known, next.offset); err != nil {
 		return err
 	}
 	if err := l.partial.journal.claim(next); err != nil {
 		return err
 	}
 	l.claimed = next
+	l.synced.Store(next.offset)
 	return nil
 }

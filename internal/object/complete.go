@@ -51,7 +51,7 @@ func (l *Landing) Complete(length uint64, root Root, durable bool) error {
 	return nil
 }
 
-// checkWhole says whether what has landed is what was sent, and nothing else.
+// checkWhole checks that what has landed is what was sent, and nothing else.
 func (l *Landing) checkWhole(known *layout, root Root) error {
 	if hashed := l.progress.tally.root(); hashed != root {
 		return fmt.Errorf("%w: its root is %v, want %v", ErrDamaged, hashed, root)
@@ -73,11 +73,11 @@ func (l *Landing) damaged(reason error) error {
 
 // appear gives a whole object its modes and its name.
 func (l *Landing) appear(known *layout, durable bool) error {
-	if err := l.settleFiles(known.entries[l.settled:], l.info.Length, durable); err != nil {
+	if err := l.finishFiles(known.entries[l.durable:], l.info.Length, durable); err != nil {
 		return err
 	}
 	if l.info.Kind == Directory {
-		if err := l.settleDirectories(known.entries, durable); err != nil {
+		if err := l.finishDirectories(known.entries, durable); err != nil {
 			return err
 		}
 		return l.appearDirectory(durable)
@@ -85,7 +85,7 @@ func (l *Landing) appear(known *layout, durable bool) error {
 	return l.rename(durable)
 }
 
-// appearDirectory renames a tree. Only who may write to a directory may move it,
+// appearDirectory renames a tree. Only a user that may write to a directory may move it,
 // so one that is closed to its owner is closed after it was moved.
 func (l *Landing) appearDirectory(durable bool) error {
 	top, err := l.tree.Open(".")
@@ -146,8 +146,8 @@ func (l *Landing) replacesDirectory() bool {
 	return err == nil && l.info.Kind == Directory
 }
 
-// checkReplace says whether the object would have to take the place of a directory on a file system that cannot do that
-// at once, as NFS: it is tried in the partial, in which nothing has landed. In two steps it would be nowhere between them.
+// checkReplace returns an error if the object would have to take the place of a directory on a file system that cannot exchange two at
+// once, as NFS: that is tried in the partial, in which nothing has landed. In two steps there would be neither between them.
 func (l *Landing) checkReplace() error {
 	if !l.replacesDirectory() {
 		return nil
@@ -163,7 +163,7 @@ func (l *Landing) checkReplace() error {
 	return errors.Join(err, home.Remove(contentName), home.Remove(headName))
 }
 
-// checkFinal says whether the object's name is that of something it must not
+// checkFinal returns an error if the object's name is that of something that it must not
 // take the place of.
 func checkFinal(dir *os.Root, info Info) error {
 	there, err := dir.Lstat(info.Name)

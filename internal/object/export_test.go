@@ -121,3 +121,6 @@ func CheckRoom(dir *os.File, bytes, files uint64) error { return checkRoom(dir, 
 
 // Sum is the root of these bytes.
 func Sum(content []byte) Root { return blake3.Sum256(content) }
+
+// Flush has a landing flush what it has not claimed, beside a claim that ends when ended is closed.
+func (l *Landing) Flush(ended <-chan struct{}) error { return l.flush(ended) }

@@ -82,7 +82,7 @@ func (f *Found) Recall(seen *Seen) bool {
 	return true
 }
 
-// Confirm says whether what was hashed is still there, and gives it the object's mode, if this user may. If it is to be
+// Confirm returns an error if what was hashed is not there any more, and gives it the object's mode, if this user may. If it is to be
 // durable, all of it is on disk then.
 func (f *Found) Confirm(durable bool) error {
 	there, err := f.dir.Lstat(f.info.Name)

@@ -32,7 +32,7 @@ func (i identity) holds(info fs.FileInfo) bool {
 	return now == i
 }
 
-// checkAlone says that a file has other names: who knows one writes to all.
+// checkAlone returns an error if a file has other names: whoever writes by one writes to all.
 func checkAlone(path string, info fs.FileInfo) error {
 	if names := info.Sys().(*syscall.Stat_t).Nlink; names != 1 {
 		return fmt.Errorf("%s has %d names, want one", path, names)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/pulse"
@@ -44,10 +45,11 @@ type Landing struct {
 	ahead   map[int]bool // entries that were made for those, and that the writer has not come to
 	resumed uint64       // all before it was claimed by an earlier landing
 	made    int          // entries that are there, but for bytes
-	settled int          // entries that are whole and on disk
+	durable int          // entries that are whole and on disk
 
 	progress progress
 	claimed  claim
+	synced   atomic.Uint64 // the offset of that, for goroutines that do not claim
 	asked    uint64        // all before it was asked to be claimed
 	due      chan struct{} // there is much to claim
 
@@ -111,6 +113,7 @@ func (l *Landing) begin(ctx context.Context) error {
 func (l *Landing) start(layout *layout) {
 	l.progress.layout = layout
 	l.asked = l.resumed
+	l.synced.Store(l.resumed)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	l.ending.Go(func() { l.journal(ctx) })
@@ -129,7 +132,7 @@ func (l *Landing) halt() {
 		return
 	case <-time.After(haltPatience):
 	}
-	if err := l.flush(); err != nil {
+	if err := l.flush(ended); err != nil {
 		_ = l.fail(err)
 	}
 	<-ended

@@ -204,7 +204,7 @@ func overwrite(home, name string, at int64) error {
 func relink(path, target string) error { return errors.Join(os.Remove(path), os.Symlink(target, path)) }
 
 // C54: edited while it lands, after it was hashed: the size tells or a link
-// does. (A byte overwritten in place by who may write there is not seen.)
+// does. (A byte overwritten in place by whoever may write there is not seen.)
 func TestC54EditedWhileLanding(t *testing.T) {
 	for name, edit := range map[string]func(content string) error{
 		"appended":    func(content string) error { return os.WriteFile(content, []byte("hello!"), 0o600) },

@@ -54,7 +54,7 @@ func TestResume(t *testing.T) {
 	if err := os.Chmod(filepath.Join(from, "it/b"), 0o555); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // so that who is not root can remove them
+	t.Cleanup(func() { // so that a user that is not root can remove them
 		_ = os.Chmod(filepath.Join(from, "it/b"), 0o755)
 		_ = os.Chmod(filepath.Join(to, "it/b"), 0o755)
 	})

@@ -36,7 +36,7 @@ func (l *Landing) reset() (*layout, error) {
 		return nil, fmt.Errorf("empty partial: %w", err)
 	}
 	l.progress.tally = tally{}
-	l.claimed, l.resumed, l.made, l.settled = claim{}, 0, 0, 0
+	l.claimed, l.resumed, l.made, l.durable = claim{}, 0, 0, 0
 	if l.info.Kind == Directory {
 		return &layout{head: headSize, end: headSize}, nil
 	}

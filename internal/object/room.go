@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
-// checkRoom says whether the file system of a directory has no room for so many
+// checkRoom returns an error if the file system of a directory has no room for so many
 // more bytes and files. Others write there too, so a write may find it full all
 // the same; but what cannot fit need not be begun.
 func checkRoom(dir *os.File, bytes, files uint64) error {
@@ -31,7 +31,7 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	return nil
 }
 
-// checkRest says whether there is no room for what has not been claimed. Where an earlier landing has written some of that,
+// checkRest returns an error if there is no room for what has not been claimed. Where an earlier landing has written some of that,
 // it has to make room for itself.
 func (l *Landing) checkRest(known *layout) error {
 	err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1)

@@ -35,7 +35,7 @@ func (s *Source) openSome(name string, paths []string) error {
 			return err
 		}
 	}
-	return s.has(survey, name, landingDirectory)
+	return s.adopt(survey, name, landingDirectory)
 }
 
 // Directories returns an object that has the directories with these paths, and nothing that is in them.
@@ -45,7 +45,7 @@ func Directories(name string, paths []string) (*Source, error) {
 		survey.addDirectory(path)
 	}
 	source := newSource()
-	if err := source.has(survey, name, landingDirectory); err != nil {
+	if err := source.adopt(survey, name, landingDirectory); err != nil {
 		return nil, errors.Join(fmt.Errorf("directories of %s: %w", name, err), source.Close())
 	}
 	return source, nil

@@ -26,7 +26,7 @@ type Source struct {
 	top    identity   // of the file, or the outermost directory
 	pulse  *pulse.Pulse
 
-	hashing chan struct{} // holds a token: who has it may hash
+	hashing chan struct{} // holds a token: whoever has it may hash
 	known   bool          // guarded by the token, as is sum
 	sum     Root
 }
@@ -128,11 +128,11 @@ func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, i
 	if s.top != survey.top {
 		return fmt.Errorf("%w: another directory took its place", ErrChanged)
 	}
-	return s.has(survey, name, info.Mode().Perm())
+	return s.adopt(survey, name, info.Mode().Perm())
 }
 
-// has makes the source that of what a survey has found.
-func (s *Source) has(survey *survey, name string, mode fs.FileMode) error {
+// adopt makes the source what a survey has found.
+func (s *Source) adopt(survey *survey, name string, mode fs.FileMode) error {
 	head, entries, err := survey.table()
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func changedIfGone(path string, err error) error {
 	return err
 }
 
-// Changed says whether a directory, or what is in it, is another, or in another state, than
+// Changed returns an error if a directory, or what is in it, is another, or in another state, than
 // when the source was opened; of a file, whether it may have been written to. That it is removed, or another
 // renamed over it, does not change what is read from it. What else changes its times may be a write.
 func (s *Source) Changed() error {

@@ -67,7 +67,7 @@ func (c *interruptedAfter) Err() error {
 	return nil
 }
 
-// A large tree may take long to be looked at: who is interrupted meanwhile has nothing of it, wherever that is.
+// A large tree may take long to be looked at: a survey that is interrupted meanwhile has nothing of it, wherever that is.
 func TestLookingAtATreeIsInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"it/a/b": "one", "it/c": "two", "it/d": "", "it/e": "three"})

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,5 +83,59 @@ func TestTreesAreRemovedByBeats(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(to, "tree", "closed"), 0o700) })
 	if got, want := tree(t, to), tree(t, from); !maps.Equal(got, want) {
 		t.Errorf("there is %v, want %v", got, want)
+	}
+}
+
+// While a claim takes long the disk is asked to write what is large and not claimed, until the claim has ended. No other file is touched: there
+// may be a million of them.
+func TestOnlyWhatIsLargeAndNotClaimedIsFlushed(t *testing.T) {
+	large := strings.Repeat("x", pulse.Piece+1)
+	over, under := make(chan struct{}), make(chan struct{})
+	close(over)
+	for name, c := range map[string]struct {
+		content  string
+		claimed  bool
+		ended    <-chan struct{}
+		isOpened bool
+	}{
+		"large": {large, false, under, true}, "large and claimed": {large, true, under, false},
+		"large, and the claim has ended": {large, false, over, false}, "small": {"hello", false, under, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := t.TempDir(), t.TempDir()
+			plant(t, from, map[string]string{"tree/a": c.content, "tree/b": "hello"})
+			source := open(t, filepath.Join(from, "tree"))
+			info := source.Info()
+			begin := func(upTo uint64) *object.Landing {
+				landing, err := object.Land(pulse.In(t.Context(), new(pulse.Pulse)), to, info)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := deliver(source, landing, upTo, whole); err != nil {
+					t.Fatal(err)
+				}
+				return landing
+			}
+			landing := begin(info.Length - 1)
+			if c.claimed {
+				if err := landing.Keep(); err != nil {
+					t.Fatal(err)
+				}
+				landing = begin(info.Length)
+			}
+			files, err := filepath.Glob(filepath.Join(object.PartialOf(to, info), "*", "a"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("there are %v: %v", files, err)
+			}
+			if err := os.Remove(files[0]); err != nil { // so that whoever opens it fails
+				t.Fatal(err)
+			}
+			if err := landing.Flush(c.ended); (err != nil) != c.isOpened {
+				t.Errorf("it is opened: %v", err)
+			}
+			if err := landing.Remove(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

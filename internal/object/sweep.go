@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/pulse"
 )
 
-// Abandoned is how long a partial waits for somebody who goes on with it.
+// Abandoned is how long a partial waits for a landing that goes on with it.
 const Abandoned = 7 * 24 * time.Hour
 
 // Sweep removes the partials in a directory that no landing has touched for so

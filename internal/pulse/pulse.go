@@ -12,10 +12,18 @@ import (
 // ErrStalled says that a disk did not answer for longer than it is waited for.
 var ErrStalled = errors.New("the disk does not answer")
 
-// Pulse counts what a disk has done. One that is nil counts nothing.
+// Pulse counts what a disk has done. A nil Pulse counts nothing.
 type Pulse struct {
 	beats   atomic.Uint64
 	stalled atomic.Pointer[error] // why it is given up
+	disk    atomic.Pointer[Disk]
+}
+
+// On notes which disk is asked from now on.
+func (p *Pulse) On(disk Disk) {
+	if p != nil {
+		p.disk.Store(&disk)
+	}
 }
 
 // Beat says that the disk has done something, however little.
@@ -25,7 +33,8 @@ func (p *Pulse) Beat() {
 	}
 }
 
-// Err says why nobody waits for the disk any more. Who goes on after that, because it answers late, changes nothing that others see.
+// Err says why nobody waits for the disk any more. A call that goes on after that, because the disk answers late, must not change
+// anything that others see.
 func (p *Pulse) Err() error {
 	if p == nil {
 		return nil

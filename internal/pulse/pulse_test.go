@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/testdisk"
@@ -29,7 +30,7 @@ type disk struct {
 
 func newDisk(patience time.Duration) *disk {
 	d := &disk{}
-	d.Watch = &pulse.Watch{Log: slog.New(slog.DiscardHandler), Path: "/srv", Patience: patience, Left: func(_ string, since time.Time) func() {
+	d.Watch = &pulse.Watch{Log: slog.New(slog.DiscardHandler), Path: "/srv", Patience: patience, Left: func(_ pulse.Disk, _ string, since time.Time) func() {
 		d.stands, d.since = d.stands+1, since
 		return func() { d.answered++ }
 	}}
@@ -67,7 +68,7 @@ func TestCallThatStandsIsLeftBehind(t *testing.T) {
 	})
 }
 
-// However slow a disk is, it is waited for while it does anything.
+// However slow a disk is, it is waited for while it does anything. Its caller is held up all the same.
 func TestSlowDiskIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisk(time.Minute)
@@ -75,6 +76,13 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 			for range 100 {
 				time.Sleep(55 * time.Second)
 				d.Beat()
+			}
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				d.Beat()
+			}
+			if !d.HoldsUp() {
+				t.Error("it is not told that it holds up its caller")
 			}
 			return nil
 		})
@@ -88,16 +96,16 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 func TestBusyDiskIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, answer, done := newDisk(time.Minute), make(chan struct{}), uint64(0)
-		d.Activity = func() uint64 {
-			if d.Stands() {
+		d.Count(func() uint64 {
+			if d.HoldsUp() {
 				done++
 			}
 			return done
-		}
+		})
 		time.AfterFunc(time.Hour, func() { close(answer) })
 		err := d.call(t.Context(), func() error {
 			<-answer
-			if !d.Stands() {
+			if !d.HoldsUp() {
 				t.Error("it is not told that the disk stands")
 			}
 			return nil
@@ -111,21 +119,13 @@ func TestBusyDiskIsWaitedFor(t *testing.T) {
 // What a disk has done is counted by its path; of what is no disk, or is not there, there is nothing.
 func TestActivity(t *testing.T) {
 	for _, path := range []string{"/proc/self", "/dev/null", "/dev/nothing", "relative", ""} {
-		if done := pulse.Activity(path); done != 0 {
+		if done := pulse.DiskOf(path).Activity(); done != 0 {
 			t.Errorf("%q has done %d", path, done)
 		}
 	}
-	if at, isKnown := pulse.MountOf("/proc/self/../nothing"); !isKnown || at.At != "/proc" {
-		t.Errorf("%v, %v", at, isKnown)
-	}
-	if at, isKnown := pulse.MountOf("/procedure"); isKnown && at.At == "/proc" {
-		t.Error(at)
-	}
-	if at, isKnown := pulse.MountOf("relative"); isKnown {
-		t.Error(at)
-	}
 	disk := testdisk.New(t, "16m")
-	before := pulse.Activity(disk.Dir)
+	on := pulse.DiskOf(disk.Dir)
+	before := on.Activity()
 	file, err := os.Create(filepath.Join(disk.Dir, "file"))
 	if err != nil {
 		t.Fatal(err)
@@ -134,12 +134,88 @@ func TestActivity(t *testing.T) {
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if after := pulse.Activity(disk.Dir); before == 0 || after <= before {
+	if after := on.Activity(); before == 0 || after <= before {
 		t.Errorf("%d, and with a file %d", before, after)
 	}
 }
 
-// Without a patience it is waited for for ever, but for who does not ask any more.
+// What is on the same file system, or device, is on the same disk, by its name alone.
+func TestDiskOf(t *testing.T) {
+	loop := testdisk.Loop(t, filepath.Join(t.TempDir(), "disk"), 1<<20)
+	link := filepath.Join("/dev", "groupcast-"+filepath.Base(loop))
+	if err := os.Symlink(loop, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(link) })
+	for _, c := range []struct {
+		one, other string
+		same       bool
+	}{
+		{"/proc/self/status", "/proc/nothing", true},
+		{"/proc", "/procedure", false},
+		{loop, "/dev/disk/../" + filepath.Base(loop), true},
+		{loop, link, true},
+		{loop, "/dev/null", false},
+		{"/dev/no", "/dev/nothing", false},
+		{"relative", "relative/below", false},
+	} {
+		one, other := pulse.DiskOf(c.one), pulse.DiskOf(c.other)
+		if same := one.ID() == other.ID(); same != c.same {
+			t.Errorf("%s and %s are on one disk: %v (%v, %v)", c.one, c.other, same, one, other)
+		}
+	}
+	if at := pulse.DiskOf("/proc/self/../nothing").At; at != "/proc" {
+		t.Errorf("/proc is mounted at %s", at)
+	}
+}
+
+// Each step of a path is told of before it is made, with the disk that it asks, and none is made that is not let.
+func TestResolveTellsOfEachStep(t *testing.T) {
+	disk, dir := testdisk.Memory(t, "size=1m"), t.TempDir()
+	away := filepath.Join(disk, "away")
+	for link, to := range map[string]string{"link": away, "chain": "link/../away", "nowhere": "nothing/at/all", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(away, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]struct {
+		real string
+		err  error
+	}{
+		"link": {away, nil}, "chain": {away, nil}, "link/new/newer": {filepath.Join(away, "new", "newer"), os.ErrNotExist},
+		"none/newer": {filepath.Join(dir, "none", "newer"), os.ErrNotExist}, "nowhere": {"", pulse.ErrDangling}, "loop": {"", unix.ELOOP},
+	} {
+		var last pulse.Disk
+		real, err := pulse.Resolve(filepath.Join(dir, path), func(disk pulse.Disk) error {
+			last = disk
+			return nil
+		})
+		if real != want.real || !errors.Is(err, want.err) {
+			t.Errorf("%s leads to %q, want %q: %v", path, real, want.real, err)
+		}
+		if real != "" && last.ID() != pulse.DiskOf(real).ID() {
+			t.Errorf("%s: what was asked last is %v", path, last)
+		}
+		if found, wrong := filepath.EvalSymlinks(filepath.Join(dir, path)); err == nil && found != real || (wrong == nil) != (err == nil) {
+			t.Errorf("%s leads to %s, and for others to %s: %v", path, real, found, wrong)
+		}
+	}
+	no := errors.New("not there")
+	_, err := pulse.Resolve(filepath.Join(dir, "link", "nothing"), func(on pulse.Disk) error {
+		if on.At == disk {
+			return no
+		}
+		return nil
+	})
+	if !errors.Is(err, no) {
+		t.Error(err)
+	}
+}
+
+// Without a patience a disk is waited for for ever, unless nobody asks any more.
 func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"for ever": 0, "long": time.Hour, "short": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +231,7 @@ func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 				}()
 				if patience != time.Second {
 					time.Sleep(40 * time.Minute)
-					if synctest.Wait(); len(ended) > 0 || !d.Stands() {
+					if synctest.Wait(); len(ended) > 0 || !d.HoldsUp() {
 						t.Error("it is not waited for")
 					}
 				}
@@ -174,7 +250,7 @@ func TestWhoDoesNotAskWaitsNoLonger(t *testing.T) {
 func TestCallReturns(t *testing.T) {
 	wrong := errors.New("wrong")
 	d := newDisk(time.Minute)
-	if err := errors.Join(d.call(t.Context(), func() error { return wrong })); !errors.Is(err, wrong) || d.Err() != nil || d.Stands() {
+	if err := errors.Join(d.call(t.Context(), func() error { return wrong })); !errors.Is(err, wrong) || d.Err() != nil || d.HoldsUp() {
 		t.Error(err)
 	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// piece is of how many bytes it is waited that they are on disk until that counts as a beat: as many a disk writes in minutes
-	// that is hardly one. begun is how many are on their way to the disk meanwhile, which is not to stand still between two.
-	piece = 8 << 20
-	begun = 4 * piece
+	// Piece is how many bytes have to be on disk for a beat: even a disk that is hardly one writes as many in minutes. begun is how
+	// many are on their way to the disk meanwhile, which is not to stand still between two pieces.
+	Piece = 8 << 20
+	begun = 4 * Piece
 )
 
-// Sync has all of a file be on disk. Gigabytes may wait for that in memory, and a slow disk takes minutes for them, in which one call
-// says nothing: those from an offset on and before another go there piece by piece before.
+// Sync has all of a file be on disk. Gigabytes of it may wait in memory, for which a slow disk takes minutes, and one call would say
+// nothing meanwhile: those between two offsets, which were written since the last Sync, go there first, piece by piece.
 func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 	if err := p.Flush(file, from, to); err != nil {
 		return err
@@ -26,21 +26,21 @@ func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 	return err
 }
 
-// Flush has the bytes of a file from an offset on, and before another, be written, so that a sync has little left. An error is as
-// that of a sync: the kernel tells each only once.
+// Flush writes the bytes of a file between two offsets to the disk, so that a sync has little left to do. Its errors count as those of a
+// sync: the kernel tells each only once.
 func (p *Pulse) Flush(file *os.File, from, to uint64) error {
-	if p == nil || to <= from || to-from <= piece {
+	if p == nil || to <= from || to-from <= Piece {
 		return nil
 	}
 	descriptor := int(file.Fd())
 	begins := from
-	for at := from; at < to; at += piece {
-		for ; begins < min(to, at+begun); begins += piece {
-			if err := unix.SyncFileRange(descriptor, int64(begins), piece, unix.SYNC_FILE_RANGE_WRITE); err != nil {
+	for at := from; at < to; at += Piece {
+		for ; begins < min(to, at+begun); begins += Piece {
+			if err := unix.SyncFileRange(descriptor, int64(begins), Piece, unix.SYNC_FILE_RANGE_WRITE); err != nil {
 				return unlessUnknown(file, err)
 			}
 		}
-		err := unix.SyncFileRange(descriptor, int64(at), piece, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		err := unix.SyncFileRange(descriptor, int64(at), Piece, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 		if err != nil {
 			return unlessUnknown(file, err)
 		}

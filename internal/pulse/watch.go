@@ -1,6 +1,7 @@
 package pulse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,33 +12,33 @@ import (
 const (
 	// lookEvery is how often it is looked whether a disk has done something.
 	lookEvery = time.Second
-	// warnAfter is after how long without a beat that is logged.
+	// warnAfter is after how long without a beat it is logged that the disk does not answer.
 	warnAfter = 10 * time.Second
-	// leavePatience is how long a disk may not answer when nobody asks how it went any more: who stops a service waits for it.
+	// leavePatience is how long a disk may not answer when nobody asks any more how it went: whoever stops the service waits for it.
 	leavePatience = 20 * time.Second
-	// standsAfter is after how long without a beat others are told that it is the disk which is waited for.
-	standsAfter = time.Second
+	// holdsUpAfter is how long a call takes that holds up its caller.
+	holdsUpAfter = time.Second
 )
 
 // Watch waits for calls of a disk, one at a time, for as long as it answers.
 type Watch struct {
 	Pulse
 	Log *slog.Logger
-	// Path is what the disk is known by.
+	// Path is what users call that which is on the disk. Which disk that is, the call notes by On: until then, what a disk does for others
+	// does not count.
 	Path string
 	// Patience is how long it may not answer; zero is for ever.
 	Patience time.Duration
-	// Activity counts what the disk does for whomever, as Activity of its path: as long as that grows a call is waited for. It may be nil.
-	Activity func() uint64
-	// Left is told what stands when it is given up, and since when, and the function that it returns that the call has returned
-	// after all. It may be nil.
-	Left func(what string, since time.Time) (answers func())
+	// Left is told which call stands when its disk is given up, and since when. The function that it returns is called if the call returns
+	// after all. Left may be nil.
+	Left func(disk Disk, what string, since time.Time) (answers func())
 
-	quiet atomic.Int64 // for how long nothing was heard of it
+	activityOf func(Disk) uint64 // nil is Disk.Activity
+	taken      atomic.Int64      // how long the call that is under way has taken
 }
 
-// Stands reports whether the disk is waited for, and has done nothing for a while.
-func (w *Watch) Stands() bool { return time.Duration(w.quiet.Load()) >= standsAfter }
+// HoldsUp reports whether a call has taken so long that its caller has done nothing else for a while, be the disk slow or dead.
+func (w *Watch) HoldsUp() bool { return time.Duration(w.taken.Load()) >= holdsUpAfter }
 
 // Await makes a call, and returns when that has, or ErrStalled when the disk has been given up: then the call is left behind, and
 // after is called once it returns. Nothing that the call uses may be used again, and no other call is made.
@@ -58,7 +59,7 @@ func (w *Watch) Await(ctx context.Context, what string, call func() error, after
 		answers()
 	}()
 	waited, err := w.wait(ctx, what, returned)
-	w.quiet.Store(0)
+	w.taken.Store(0)
 	switch {
 	case waited == 0:
 		return err
@@ -68,8 +69,8 @@ func (w *Watch) Await(ctx context.Context, what string, call func() error, after
 	return w.giveUp(what, waited, left)
 }
 
-// wait waits until a call has returned, or there was no beat for too long: then it returns for how long. Time counts only while this process runs: one that is
-// stopped, or whose machine sleeps, has not waited.
+// wait waits until a call has returned, or there was no beat for too long: then it returns how long that was. Time counts only while this
+// process runs: while it is stopped, or its machine sleeps, it does not wait.
 func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (waited time.Duration, err error) {
 	every := lookEvery
 	if w.Patience > 0 {
@@ -78,7 +79,7 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	began, beats, isWarned := time.Now(), w.beats.Load(), false
-	var quiet, dead time.Duration // without a beat, and without anything that the disk has done
+	var taken, quiet, dead time.Duration // by the call; without a beat; without anything that the disk has done
 	var seen uint64
 	for last := began; ; {
 		select {
@@ -91,13 +92,13 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 		}
 		now := time.Now()
 		step := min(now.Sub(last), 2*every)
-		quiet, dead, last = quiet+step, dead+step, now
+		taken, quiet, dead, last = taken+step, quiet+step, dead+step, now
 		if heard := w.beats.Load(); heard != beats {
 			beats, quiet, dead, isWarned = heard, 0, 0, false
 		} else if done := w.activity(); done != seen {
 			seen, dead = done, 0
 		}
-		w.quiet.Store(int64(quiet))
+		w.taken.Store(int64(taken))
 		if quiet >= warnAfter && !isWarned {
 			isWarned = true
 			w.Log.Warn("a disk does not answer", "path", w.Path, "what", what, "waited_for", w.Patience)
@@ -108,11 +109,16 @@ func (w *Watch) wait(ctx context.Context, what string, returned <-chan error) (w
 	}
 }
 
+// activity counts what the disk does for whomever: as long as that grows a call is waited for.
 func (w *Watch) activity() uint64 {
-	if w.Activity == nil {
+	disk := w.disk.Load()
+	switch {
+	case disk == nil:
 		return 0
+	case w.activityOf != nil:
+		return w.activityOf(*disk)
 	}
-	return w.Activity()
+	return disk.Activity()
 }
 
 // limit is how long the disk may not answer now.
@@ -129,7 +135,7 @@ func (w *Watch) giveUp(what string, waited time.Duration, left chan<- func()) er
 	w.stalled.Store(&err)
 	answers := func() {}
 	if w.Left != nil {
-		answers = w.Left(what, time.Now().Add(-waited))
+		answers = w.Left(*cmp.Or(w.disk.Load(), &Disk{At: w.Path}), what, time.Now().Add(-waited))
 	}
 	left <- answers
 	return err

@@ -1,6 +1,8 @@
 package replicator_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
+	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -114,4 +118,85 @@ func TestInterfaceIsMadeAnew(t *testing.T) {
 			changing.Wait()
 		})
 	}
+}
+
+// A sender whose interface was made anew hears others with its key as before: one that starts later ends.
+func TestInterfaceIsMadeAnewOfTwoSenders(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(6_000_000)
+	other := b.beside(1_500_000)
+	b.makeAnew(b.sender, first)
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	taken := &failing{Object: source, after: 1_000_000, then: sync.OnceFunc(func() {
+		b.takeAnew(b.sender)
+		b.makeAnew(b.sender, first)
+	})}
+	goesOn := make(chan struct{})
+	goOn := closing(goesOn)
+	b.told = func(p send.Progress) {
+		if p.Sent > 3_000_000 {
+			goOn()
+		}
+	}
+	ctx := limited(t)
+	done := b.sendAside(ctx, func(c *send.Config) { c.Ceiling, c.Place.Interface, c.Source = 1_000_000, anew, taken })
+	receipts := b.receiveAll(ctx)
+	<-goesOn
+	later := <-other.sendAside(ctx, func(c *send.Config) { c.Receivers, c.Wait = 0, 0 })
+	if rival := new(send.RivalError); !errors.As(later.err, &rival) || rival.Length != 6_000_000 || later.took > soon {
+		t.Errorf("the one that starts later ends after %v with %v", later.took, later.err)
+	}
+	result := <-done
+	b.wantComplete(result.Result, result.err, receipts...)
+	b.wantCopies(0)
+}
+
+// fullThen is a disk that has no room, which is said once something else has happened.
+type fullThen struct {
+	receive.Landing
+	before func()
+}
+
+func (f *fullThen) Write([]byte) (int, error) {
+	f.before()
+	return 0, noroom.Err
+}
+
+// A replica that fails while its interface is made anew has failed: it does not begin again to fail for the same reason.
+func TestInterfaceIsMadeAnewWhileItFails(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(1_500_000)
+	host := b.receivers[0]
+	b.makeAnew(host, first)
+	var changing sync.WaitGroup
+	change := sync.OnceFunc(func() {
+		b.takeAnew(host)
+		changing.Go(func() { b.makeAnew(host, first+1) })
+	})
+	opened := 0
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) {
+		c.Patience, c.Place.Interface = 0, anew
+		land := c.Open
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			opened++
+			landing, err := land(ctx, info)
+			return &fullThen{landing, change}, err
+		}
+	})
+	ctx, end := context.WithCancel(t.Context())
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = b.send(ctx) // it loses its receiver
+	}()
+	if r := <-receipts[0]; !errors.Is(r.err, noroom.Err) || opened != 1 {
+		t.Errorf("it was begun %d times: %v", opened, r.err)
+	}
+	end()
+	<-sent
+	changing.Wait()
 }

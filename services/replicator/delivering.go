@@ -11,6 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -19,10 +20,10 @@ import (
 // Replicas that multicast does not reach are members of a group in which the sender delivers what
 // it replicates: session agents carry it to them. The replication's receipts are the same.
 
-// joining is how long a sender waits until those whom it delivers to have joined the group.
+// joining is how long a sender waits until the members that it delivers to have joined the group.
 const joining = 10 * time.Second
 
-// delivery is to whom a sender delivers.
+// delivery says to which members a sender delivers.
 type delivery struct {
 	to      []string      // of the task
 	stream  bool          // of the task: somebody of these has a block device there
@@ -53,7 +54,7 @@ func (w *worker) carry(j *job, task *replicav1.Task) {
 // deliveries of their own, until the task is withdrawn. Where no manager answers, or the session has expired, it
 // joins again: how long it is waited for, the managers decide. Receivers of earlier versions do not wait.
 func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
-	path, err := w.places.sendable(task.GetPath())
+	path, err := w.places.sendable(j.ctx, task.GetPath())
 	if err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (w *worker) receiveDelivery(ctx context.Context, j *job, task *replicav1.Re
 // arrive joins the group and returns what arrives there first, and when that was. Where its session has expired, as that of a machine does whose
 // cable was pulled, it joins again, and goes on from what it has: how long it is waited for, the managers decide.
 func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask) (arrived sdk.Arrived, done time.Time, err error) {
-	if err := w.disks.check(task.GetPath()); err != nil {
+	if err := w.places.disks.check(pulse.DiskOf(task.GetPath())); err != nil {
 		return arrived, done, err
 	}
 	w.log.Info("multicast does not reach this replica: session agents carry it", "replication", j.receiving.GetReplication())
@@ -249,7 +250,7 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		Progress: w.flow(j),
 	}
 	watch := w.watch(j.receiving.GetReplication(), task.GetPath())
-	if err := watch.Await(ctx, "open it", func() error { return w.landAt(ctx, j, task, &options) }, func() {}); err != nil {
+	if err := watch.Await(ctx, "open it", func() error { return w.landAt(pulse.In(ctx, &watch.Pulse), j, task, &options) }, func() {}); err != nil {
 		return arrived, done, err
 	}
 	for wasIn := false; ; {
@@ -275,12 +276,15 @@ func (w *worker) arrive(ctx context.Context, j *job, task *replicav1.ReceiveTask
 
 // landAt sets where it lands: on a block device or in a directory.
 func (w *worker) landAt(ctx context.Context, j *job, task *replicav1.ReceiveTask, options *sdk.ReceiveOptions) (err error) {
+	if err := w.places.enter(ctx, task.GetPath()); err != nil {
+		return err
+	}
 	if device.IsDevice(task.GetPath()) {
 		options.Stream = func(in sdk.Incoming) (sdk.StreamWriter, error) { return w.overwrite(ctx, j, task, in) }
 		return nil
 	}
 	options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return nil, noStream(task) }
-	options.Into, err = w.places.directory(task.GetPath())
+	options.Into, err = w.places.directory(ctx, task.GetPath())
 	return err
 }
 
@@ -310,7 +314,7 @@ func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions
 // joinPause is how often it is tried to join again.
 const joinPause = 500 * time.Millisecond
 
-// isLost reports whether who has joined may join again: its session has expired, or no manager answers.
+// isLost reports whether a member may join again: its session has expired, or no manager answers.
 func isLost(err error) bool {
 	if ended := new(sdk.SessionEnded); errors.As(err, &ended) {
 		return ended.State == "expired"
@@ -336,8 +340,8 @@ func (w *worker) flow(j *job) func(sdk.Incoming, uint64) {
 	}
 }
 
-// errNoSession says that a replica could not join those to whom session agents carry it, or was
-// not among them until the end.
+// errNoSession says that a replica could not join the group in which session agents carry it, or was
+// not in it until the end.
 var errNoSession = errors.New("no session with the managers")
 
 // join joins a delivery group.

@@ -35,7 +35,7 @@ func TestReasonOfDelivery(t *testing.T) {
 	}
 }
 
-// Who was not heard of for a while joins again; whose place another has taken does not.
+// A receiver that was not heard of for a while joins again; one whose place another has taken does not.
 func TestWhoseSessionExpiredJoinsAgain(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true:  {&sdk.SessionEnded{State: "expired"}, &sdk.Error{Code: sdk.Unavailable}, &sdk.Error{Code: sdk.TimedOut}},
@@ -80,7 +80,7 @@ func TestSlowIsPassedOn(t *testing.T) {
 
 // What was there already has not come; what came before all begins anew has, and is not taken back.
 func TestOnlyWhatCameIsCounted(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{receiving: new(replicav1.ReceiveReport)}
 	told := w.flow(j)
 	for _, step := range []struct{ landed, came uint64 }{{1000, 0}, {1500, 500}, {1500, 500}, {0, 500}, {2000, 2500}} {

@@ -85,11 +85,15 @@ func (l *breaking) Complete(length uint64, root object.Root, durable bool) error
 	return l.Landing.Complete(length, root, durable)
 }
 
+func (d *disk) target() device.Target {
+	return device.Target{Path: d.path, Allowed: []string{d.path}, State: d.claims}
+}
+
 // onto has a receiver write to a device.
 func (d *disk) onto(c *receive.Config, then, last func()) {
 	c.Find = nil
 	c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
-		landing, err := device.Land(ctx, device.Target{Path: d.path, Allowed: []string{d.path}, State: d.claims}, info)
+		landing, err := device.Land(ctx, d.target(), info)
 		return &breaking{Landing: landing, after: deviceSize / 4, then: then, last: last}, err
 	}
 }
@@ -227,4 +231,46 @@ func TestFailingSourceDeviceIsToldOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unread is a device of which it is not known what it has before nobody asks any more.
+type unread struct{ *device.Found }
+
+func (unread) Root(ctx context.Context) (object.Root, bool, error) {
+	<-ctx.Done()
+	return object.Root{}, false, context.Cause(ctx)
+}
+
+// A replica that is interrupted while it reads a device that has all already claims afterwards that it has: it is read again the next
+// time, and not sent.
+func TestInterruptedReadingForgetsNothing(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(deviceSize)
+	d := b.disk(testdisk.Memory(t, "size=16m"))
+	receipts := b.receiveAll(t.Context(), func(c *receive.Config) { d.onto(c, nil, nil) })
+	result, err := b.send(limited(t))
+	b.wantComplete(result, err, receipts...)
+	ctx, cancel := context.WithCancel(limited(t))
+	receipts = b.receiveAll(ctx, func(c *receive.Config) {
+		d.onto(c, nil, nil)
+		c.Find = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			found, err := device.Find(d.target(), info)
+			if err != nil || found == nil {
+				t.Errorf("nothing says that it is there: %v", err)
+				return nil, err
+			}
+			return &breaking{Landing: receive.Inspect(ctx, unread{found}, info.Length), last: cancel}, nil
+		}
+	})
+	sent := make(chan struct{})
+	sending, end := context.WithCancel(limited(t))
+	go func() {
+		defer close(sent)
+		_, _ = b.send(sending) // it loses its receiver
+	}()
+	if r := <-receipts[0]; !errors.Is(r.err, context.Canceled) || d.claimed() != deviceSize {
+		t.Errorf("%d bytes are claimed: %v", d.claimed(), r.err)
+	}
+	end()
+	<-sent
 }

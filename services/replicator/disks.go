@@ -1,12 +1,9 @@
 package replicator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,49 +12,50 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
-// disks are those that were given up and have not answered since: calls of theirs stand in the kernel, which nothing ends. Nothing
-// more is begun there, or each replication would leave something behind.
+// disks are those that were given up and have not answered since. Calls of theirs stand in the kernel, and nothing ends those. Nothing
+// more is begun on such a disk, or each replication would leave another call behind.
 type disks struct {
 	patience time.Duration
 
 	mu       sync.Mutex
-	standing map[string][]*standing // by what diskOf says of their paths
+	standing map[string][]*standing // by their disks' IDs
 }
 
 // standing is a call that does not return.
 type standing struct {
+	disk              pulse.Disk
 	what, replication string
 	since             time.Time
 }
 
 // left notes that a call stands, until answers is called.
-func (d *disks) left(path, replication, what string, since time.Time) (answers func()) {
+func (d *disks) left(disk pulse.Disk, replication, what string, since time.Time) (answers func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.standing == nil {
 		d.standing = make(map[string][]*standing)
 	}
-	disk, one := diskOf(path), &standing{what, replication, since}
-	d.standing[disk] = append(d.standing[disk], one)
+	id, one := disk.ID(), &standing{disk, what, replication, since}
+	d.standing[id] = append(d.standing[id], one)
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.standing[disk] = slices.DeleteFunc(d.standing[disk], func(other *standing) bool { return other == one })
+		d.standing[id] = slices.DeleteFunc(d.standing[id], func(other *standing) bool { return other == one })
 	}
 }
 
-// check says why nothing is done at a path now. It does not touch it. One that is withdrawn leaves its disk sooner than that counts as
-// one that does not answer.
-func (d *disks) check(path string) error {
+// check returns why nothing may be begun on a disk now, without touching it. What is mounted in its place later is another disk. A call that
+// was left sooner than after the whole patience, as of a task that was withdrawn, is no reason: its disk may be slow.
+func (d *disks) check(disk pulse.Disk) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.patience == 0 || len(d.standing) == 0 {
+	if d.patience == 0 {
 		return nil
 	}
-	for _, one := range d.standing[diskOf(path)] {
+	for _, one := range d.standing[disk.ID()] {
 		if time.Since(one.since) >= d.patience {
-			return fmt.Errorf("%w: that of %s, since %s (%s, replication %s), and nothing more is begun there until it does: see that its server or device is there (dmesg, mount)",
-				receive.ErrDiskStalled, path, one.since.Format(time.DateTime), one.what, one.replication)
+			return fmt.Errorf("%w: %s, since %s (%s, replication %s), and nothing more is begun there until it does: see that its server or device is there (dmesg, mount), or mount another in its place (umount -l)",
+				receive.ErrDiskStalled, disk.At, one.since.Format(time.DateTime), one.what, one.replication)
 		}
 	}
 	return nil
@@ -67,29 +65,19 @@ func (d *disks) check(path string) error {
 func (d *disks) all() (count int, of []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for disk, standing := range d.standing {
+	for _, standing := range d.standing {
 		if len(standing) > 0 {
-			count, of = count+len(standing), append(of, disk)
+			count, of = count+len(standing), append(of, standing[0].disk.At)
 		}
 	}
 	slices.Sort(of)
 	return count, of
 }
 
-// diskOf names what a path is on, by its text alone: a device, or where a file system is mounted.
-func diskOf(path string) string {
-	path = filepath.Clean(path)
-	if strings.HasPrefix(path, "/dev/") {
-		return path
-	}
-	of, _ := pulse.MountOf(path)
-	return cmp.Or(of.At, path)
-}
-
 // patient is a source that is waited for as long as its disk answers.
 type patient struct {
 	source
-	ctx   context.Context // of who waits
+	ctx   context.Context // of whoever waits
 	watch *pulse.Watch
 	close func() // once
 }
@@ -97,9 +85,10 @@ type patient struct {
 // watch has calls of the disk of a path be waited for as long as that answers.
 func (w *worker) watch(replication, path string) *pulse.Watch {
 	return &pulse.Watch{
-		Log: w.log.With("replication", replication), Path: path, Patience: w.disks.patience,
-		Activity: func() uint64 { return pulse.Activity(path) },
-		Left:     func(what string, since time.Time) func() { return w.leftBehind(path, replication, what, since) },
+		Log: w.log.With("replication", replication), Path: path, Patience: w.places.disks.patience,
+		Left: func(disk pulse.Disk, what string, since time.Time) func() {
+			return w.leftBehind(disk, path, replication, what, since)
+		},
 	}
 }
 
@@ -107,7 +96,7 @@ func (w *worker) watch(replication, path string) *pulse.Watch {
 // device is used, which says nothing of how far it is.
 func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (source, error) {
 	path := task.GetPath()
-	if err := w.disks.check(path); err != nil {
+	if err := w.places.disks.check(pulse.DiskOf(path)); err != nil {
 		return nil, err
 	}
 	p := &patient{ctx: ctx, watch: w.watch(replication, path)}
@@ -153,13 +142,13 @@ func (p *patient) Close() error {
 }
 
 // leftBehind notes that a call of a disk stands, until answers is called.
-func (w *worker) leftBehind(path, replication, what string, since time.Time) (answers func()) {
-	returned := w.disks.left(path, replication, what, since)
+func (w *worker) leftBehind(disk pulse.Disk, path, replication, what string, since time.Time) (answers func()) {
+	returned := w.places.disks.left(disk, replication, what, since)
 	w.metrics.standing.Inc()
-	w.log.Warn("a disk is given up: what it does for a replication is left behind until it answers", "replication", replication, "path", path, "what", what, "since", since.Format(time.DateTime))
+	w.log.Warn("a disk is given up: what it does for a replication is left behind until it answers", "replication", replication, "path", path, "disk", disk.At, "what", what, "since", since.Format(time.DateTime))
 	return func() {
 		returned()
 		w.metrics.standing.Dec()
-		w.log.Info("a disk that was given up answers again", "path", path, "what", what, "after", time.Since(since).Round(time.Second))
+		w.log.Info("a disk that was given up answers again", "path", path, "disk", disk.At, "what", what, "after", time.Since(since).Round(time.Second))
 	}
 }

@@ -1,10 +1,12 @@
 package replicator
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/groupcast/groupcast/internal/daemon"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/sdk"
@@ -29,7 +31,7 @@ func TestNothingIsBegunOnADiskThatStands(t *testing.T) {
 }
 
 func nothingIsBegun(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), &Config{Settings: Settings{DiskPatience: Defaults().DiskPatience}}, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), new(Config), &places{disks: disks{patience: Defaults().DiskPatience.Std()}}, newMetrics(prometheus.NewRegistry()), nil, "r1")
 	standing := func() float64 {
 		var metric dto.Metric
 		if err := w.metrics.standing.Write(&metric); err != nil {
@@ -38,15 +40,16 @@ func nothingIsBegun(t *testing.T) {
 		return metric.GetGauge().GetValue()
 	}
 	const here, other = "/dev/groupcast-one", "/dev/groupcast-two"
-	answers := w.leftBehind(here, "r-1", "write", time.Now().Add(-w.disks.patience))
-	lately := w.leftBehind(other, "r-2", "write", time.Now()) // its task was withdrawn
-	if err := w.disks.check(here + "/"); !errors.Is(err, receive.ErrDiskStalled) || !strings.Contains(err.Error(), "r-1") || standing() != 2 {
+	onHere, onOther := pulse.DiskOf(here), pulse.DiskOf(other)
+	answers := w.leftBehind(onHere, here, "r-1", "write", time.Now().Add(-w.places.disks.patience))
+	lately := w.leftBehind(onOther, other, "r-2", "write", time.Now()) // its task was withdrawn
+	if err := w.places.disks.check(pulse.DiskOf(here + "/")); !errors.Is(err, receive.ErrDiskStalled) || !strings.Contains(err.Error(), "r-1") || standing() != 2 {
 		t.Errorf("%v, with %g standing", err, standing())
 	}
-	if err := w.disks.check(other); err != nil {
+	if err := w.places.disks.check(onOther); err != nil {
 		t.Errorf("of one that was left for another reason: %v", err)
 	}
-	// There are no places: whoever asks for one panics.
+	// Nothing is allowed there: whoever asks is told so, and not that the disk stands.
 	for name, task := range map[string]*replicav1.ReceiveTask{"multicast": {Path: here}, "agents": {Path: here, DeliveryGroup: "g"}} {
 		j := &job{receiving: &replicav1.ReceiveReport{Replication: name}}
 		if j.delivers = task.GetDeliveryGroup() != ""; j.delivers {
@@ -58,14 +61,14 @@ func nothingIsBegun(t *testing.T) {
 			t.Errorf("%s: it says %v", name, said)
 		}
 	}
-	w.disks.patience = 0
-	if err := w.disks.check(here); err != nil {
+	w.places.disks.patience = 0
+	if err := w.places.disks.check(onHere); err != nil {
 		t.Errorf("where disks are waited for for ever: %v", err)
 	}
-	w.disks.patience = Defaults().DiskPatience.Std()
+	w.places.disks.patience = Defaults().DiskPatience.Std()
 	answers()
 	lately()
-	if err := w.disks.check(here); err != nil || standing() != 0 {
+	if err := w.places.disks.check(onHere); err != nil || standing() != 0 {
 		t.Errorf("when it answers: %v, with %g standing", err, standing())
 	}
 }
@@ -74,8 +77,8 @@ func nothingIsBegun(t *testing.T) {
 // Another target is not touched by that.
 func TestTargetThatStandsIsGivenUp(t *testing.T) {
 	disk, dir := testdisk.New(t, "16m").Dir, t.TempDir()
-	one := &places{targets: []string{filepath.Join(disk, "replicas"), dir}}
-	w := newWorker(slog.New(slog.DiscardHandler), &Config{Settings: Settings{DiskPatience: daemon.Duration(time.Second)}}, one, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	one := &places{targets: []string{filepath.Join(disk, "replicas"), dir}, disks: disks{patience: time.Second}}
+	w := newWorker(slog.New(slog.DiscardHandler), new(Config), one, newMetrics(prometheus.NewRegistry()), nil, "r1")
 	thaw := testdisk.Freeze(t, disk)
 	task := &replicav1.ReceiveTask{Path: one.targets[0], DeliveryGroup: "g"}
 	for _, id := range []string{"1", "2"} {
@@ -92,7 +95,7 @@ func TestTargetThatStandsIsGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	thaw()
-	for w.disks.check(task.GetPath()) != nil {
+	for one.disks.check(pulse.DiskOf(task.GetPath())) != nil {
 		time.Sleep(time.Millisecond)
 	}
 	if err := w.landAt(t.Context(), new(job), task, new(sdk.ReceiveOptions)); err != nil {
@@ -100,16 +103,114 @@ func TestTargetThatStandsIsGivenUp(t *testing.T) {
 	}
 }
 
-// What is on the same file system, or device, is on the same disk, by its name alone.
-func TestDiskOf(t *testing.T) {
-	if a, b := diskOf("/proc/self/status"), diskOf("/proc/nothing"); a != "/proc" || b != "/proc" {
-		t.Errorf("%s, %s", a, b)
+// keepBusy has others write to a directory's disk all the time, until the test ends.
+func keepBusy(t *testing.T, dir string) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a, b := diskOf("/dev/sda"), diskOf("/dev/disk/../sda"); a != "/dev/sda" || b != "/dev/sda" {
-		t.Errorf("%s, %s", a, b)
+	var writing sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	writing.Go(func() {
+		for pause.For(ctx, 50*time.Millisecond) {
+			if _, err := file.WriteAt([]byte(time.Now().String()), 0); errors.Join(err, file.Sync()) != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		writing.Wait()
+		_ = file.Close()
+	})
+}
+
+// startOn has a worker begin something on a target, whose disk does not answer, and returns what became of it.
+func startOn(t *testing.T, w *worker, target string) (ended chan *replicav1.ReceiveReport) {
+	ended = make(chan *replicav1.ReceiveReport, 1)
+	go func() {
+		j := &job{receiving: &replicav1.ReceiveReport{Replication: "r-1"}}
+		w.receiveDelivery(t.Context(), j, &replicav1.ReceiveTask{Path: target, DeliveryGroup: "g"})
+		ended <- j.receiving
+	}()
+	return ended
+}
+
+// wantStalled wants that something ends because its disk does not answer.
+func wantStalled(t *testing.T, ended chan *replicav1.ReceiveReport) {
+	t.Helper()
+	select {
+	case said := <-ended:
+		if said.GetReason() != "disk_stalled" {
+			t.Errorf("it says %v", said)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it is waited for, for as long as others write to another disk")
 	}
-	if a := diskOf("/procedure"); a == "/proc" {
-		t.Error(a)
+}
+
+// A target that is reached by a link is on the disk that the link leads to: that is given up when it does not answer, whatever goes on where
+// the link is, and nothing more is begun there by either path. What is on the link's disk goes on.
+func TestTargetBehindALinkIsGivenUp(t *testing.T) {
+	near, far := testdisk.New(t, "16m").Dir, testdisk.New(t, "16m").Dir
+	link, beside := filepath.Join(near, "link"), filepath.Join(near, "beside")
+	if err := os.Symlink(far, link); err != nil {
+		t.Fatal(err)
+	}
+	one := &places{targets: []string{link, beside}, disks: disks{patience: time.Second}}
+	w := newWorker(slog.New(slog.DiscardHandler), new(Config), one, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	keepBusy(t, near)
+	thaw := testdisk.Freeze(t, far)
+	ended := startOn(t, w, filepath.Join(link, "images"))
+	wantStalled(t, ended)
+	for _, path := range []string{link, far} {
+		if err := one.enter(t.Context(), path); !errors.Is(err, receive.ErrDiskStalled) || !strings.Contains(err.Error(), far) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := one.directory(t.Context(), beside); err != nil {
+		t.Errorf("on the link's disk: %v", err)
+	}
+	thaw()
+	for one.enter(t.Context(), link) != nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A disk that does not answer is unmounted while its calls stand, which operators do, and is given up all the same, whatever goes on where
+// it was mounted. What is mounted there then is another one.
+func TestDiskThatIsUnmountedIsGivenUp(t *testing.T) {
+	below := testdisk.New(t, "16m").Dir
+	at := filepath.Join(below, "at")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(testdisk.Memory(t, "size=32m"), "disk.img")
+	testdisk.Run(t, "truncate", "-s", "16m", gone)
+	testdisk.Run(t, "mkfs.ext4", "-q", gone)
+	unmount := testdisk.Mount(t, "ext4", "loop", gone, at)
+	one := &places{targets: []string{at}, disks: disks{patience: time.Second}}
+	w := newWorker(slog.New(slog.DiscardHandler), new(Config), one, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	keepBusy(t, below)
+	thaw := testdisk.Freeze(t, at)
+	ended := startOn(t, w, filepath.Join(at, "images"))
+	time.Sleep(100 * time.Millisecond)
+	unmount()
+	wantStalled(t, ended)
+	if _, of := one.disks.all(); !slices.Equal(of, []string{at}) {
+		t.Errorf("what does not answer is %v", of)
+	}
+	if err := one.enter(t.Context(), below); err != nil {
+		t.Errorf("where it was mounted: %v", err)
+	}
+	testdisk.Mount(t, "tmpfs", "size=1m", "tmpfs", at)
+	if _, err := one.directory(t.Context(), filepath.Join(at, "images")); err != nil {
+		t.Errorf("what is mounted there now: %v", err)
+	}
+	thaw()
+	for count, _ := one.disks.all(); count > 0; count, _ = one.disks.all() {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -190,7 +291,7 @@ func TestOtherTargetsAreNotTouched(t *testing.T) {
 	dir := t.TempDir()
 	one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
 	p := &places{targets: []string{other, one}}
-	real, err := p.directory(filepath.Join(one, "below"))
+	real, err := p.directory(t.Context(), filepath.Join(one, "below"))
 	if err != nil || real != filepath.Join(one, "below") {
 		t.Errorf("%s: %v", real, err)
 	}
@@ -203,13 +304,13 @@ func TestOtherTargetsAreNotTouched(t *testing.T) {
 	if err := os.Symlink(other, filepath.Join(one, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if real, err := p.directory(filepath.Join(one, "link")); err != nil || real != other {
+	if real, err := p.directory(t.Context(), filepath.Join(one, "link")); err != nil || real != other {
 		t.Errorf("by a link: %s: %v", real, err)
 	}
 	if err := os.Symlink(t.TempDir(), filepath.Join(one, "away")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.directory(filepath.Join(one, "away")); !errors.Is(err, errNotAllowed) || !strings.Contains(err.Error(), other) {
+	if _, err := p.directory(t.Context(), filepath.Join(one, "away")); !errors.Is(err, errNotAllowed) || !strings.Contains(err.Error(), other) {
 		t.Errorf("by a link elsewhere: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (b *bench) receiveAll(ctx context.Context, change ...func(*receive.Config))
 	return receipts
 }
 
-// C37, C41, C44: who has no key, flips bits, sends junk, or sends again what was sent, changes
+// C37, C41, C44: somebody that has no key, flips bits, sends junk, or sends again what was sent, changes
 // nothing.
 func TestStrangersChangeNothing(t *testing.T) {
 	b := onLAN(t, 3, lanShape)
@@ -198,10 +198,10 @@ func TestReceiverLeaves(t *testing.T) {
 	staying := b.receive(t.Context(), 1)
 	result, err := b.send(t.Context(), func(c *send.Config) { c.Patience = patience })
 	if took := time.Since(started); err != nil || took > patience {
-		t.Errorf("it took %v, %v: who left was waited for", took, err)
+		t.Errorf("it took %v, %v: the one that left was waited for", took, err)
 	}
 	if r := <-leaving; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("who left: %v", r.err)
+		t.Errorf("the one that left: %v", r.err)
 	}
 	if r := <-staying; r.err != nil {
 		t.Error(r.err)
@@ -214,7 +214,7 @@ func TestReceiverLeaves(t *testing.T) {
 	b.wantCopies(1)
 }
 
-// C61, P2: a sender that goes leaves nobody waiting, and who receives again goes on where it was.
+// C61, P2: a sender that goes leaves nobody waiting, and one that receives again goes on where it was.
 func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(6_000_000)
@@ -264,7 +264,7 @@ func (f *failing) ReadAt(p []byte, offset uint64) error {
 	return f.Object.ReadAt(p, offset)
 }
 
-// A sender whose source changes under it says so to all, who need not wait until they miss it.
+// A sender whose source changes under it says so to all: they need not wait until they miss it.
 func TestFailedSenderIsHeardOf(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(6_000_000)
@@ -311,7 +311,7 @@ func TestBrokenOffSenderSaysWhy(t *testing.T) {
 	}
 }
 
-// C59: a receiver that hears no sender says so, and so does a sender whom nobody hears.
+// C59: a receiver that hears no sender says so, and so does a sender that nobody hears.
 func TestSilenceIsReported(t *testing.T) {
 	b := onLAN(t, 1, link.Shape{})
 	b.file(1000)

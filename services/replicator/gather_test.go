@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
-// Who comes before the others waits for them, for longer than a sender may be silent; and who has gone again
+// A receiver that comes before the others waits for them, for longer than a sender may be silent, and one that has gone again
 // meanwhile is not taken for one of those that are waited for.
 func TestEarlyReceiversWait(t *testing.T) {
 	b := onLAN(t, 4, lanShape)
@@ -36,7 +36,7 @@ func TestEarlyReceiversWait(t *testing.T) {
 	}()
 	result, err := b.send(t.Context(), func(c *send.Config) { c.Receivers = 3 })
 	if r := <-leaves; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("who left: %v", r.err)
+		t.Errorf("the one that left: %v", r.err)
 	}
 	b.wantComplete(result, err, first, <-later, <-later)
 	b.wantCopies(0, 2, 3)
@@ -76,7 +76,7 @@ func TestAnnouncementsThatAreSentAgain(t *testing.T) {
 	}
 }
 
-// C38: who comes late, and whose path does not carry the datagrams that there are, is told so at once.
+// C38: a receiver that comes late, and whose path does not carry the datagrams that there are, is told so at once.
 func TestNarrowPathThatComesLate(t *testing.T) {
 	slow := link.Shape{Rate: 20 * link.Mbit}
 	narrow := slow

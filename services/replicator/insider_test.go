@@ -212,7 +212,7 @@ func TestC45NoNonceTwice(t *testing.T) {
 	}
 }
 
-// C46: who was in an earlier replication, and still has its key, reads nothing of the next, which has
+// C46: a host that was in an earlier replication, and still has its key, reads nothing of the next, which has
 // another, and injects nothing.
 func TestC46FormerMember(t *testing.T) {
 	b := onLAN(t, 3, lanShape)
@@ -241,14 +241,14 @@ func TestC46FormerMember(t *testing.T) {
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
 	if r := <-former; !errors.Is(r.err, receive.ErrNotHeard) {
-		t.Errorf("who has the old key: %v", r.err)
+		t.Errorf("the one that has the old key: %v", r.err)
 	}
 	if i.heard.Load() == 0 || opened.Load() != 0 {
 		t.Errorf("of %d datagrams, %d were opened", i.heard.Load(), opened.Load())
 	}
 }
 
-// C47: JOINs in somebody else's name, even by one who has the key, bring that one no data, and never more
+// C47: JOINs in somebody else's name, even by one that has the key, bring that one no data, and never more
 // bytes than were sent in its name.
 func TestC47SpoofedJoins(t *testing.T) {
 	b := onLAN(t, 4, lanShape)
@@ -303,7 +303,7 @@ func TestC47SpoofedJoins(t *testing.T) {
 	}
 }
 
-// C55: names that may not be, announced by one who has the key: nobody opens anything for them, and there
+// C55: names that may not be, announced by one that has the key: nobody opens anything for them, and there
 // is nothing in the directory, or above it. C56: neither for kinds and lengths that cannot be.
 func TestC55C56AbsurdAnnouncements(t *testing.T) {
 	b := onLAN(t, 1, lanShape)

@@ -1,9 +1,11 @@
 package replicator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -58,7 +60,7 @@ func (c *Config) way(name string) (way, error) {
 	return c.first()
 }
 
-// wayOut returns what leads to a LAN for who sends: where routers carry multicast, the first that this machine is on leads to all others, too.
+// wayOut returns what leads a sender to a LAN: where routers carry multicast, the first that this machine is on leads to all others, too.
 // Without them nothing would get there, and what is meant for one LAN would go out into another.
 func (c *Config) wayOut(name string) (way, error) {
 	found, err := c.way(name)
@@ -78,18 +80,32 @@ func (c *Config) first() (found way, err error) {
 	return found, err
 }
 
-// errElsewhere says that this machine is not on a network.
-var errElsewhere = errors.New("no network interface has an address of")
+var (
+	// errElsewhere says that this machine is not on a network.
+	errElsewhere = errors.New("no network interface has an address of")
+	// errGone says that it does not have the interface that is named.
+	errGone = errors.New("network interface")
+)
 
 // here returns the configuration with this machine's name, and its network interfaces for the LANs. Of those that are named by their
-// networks it leaves out what this machine is not on: machines of several LANs can have one configuration.
+// networks it leaves out what this machine is not on: machines of several LANs can have one configuration. Interfaces that are named
+// have to be there.
 func (c *Config) here() (*Config, error) {
-	found := *c
-	found.LANs = nil
+	found, gone, err := c.look()
+	if err = cmp.Or(err, gone); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// look is here where interfaces that are named may be gone: this machine counts as on their LANs all the same. gone says which one is.
+func (c *Config) look() (found *Config, gone, err error) {
+	here := *c
+	here.LANs = nil
 	if hostname, err := os.Hostname(); c.Node == "" && err != nil {
-		return nil, fmt.Errorf("name of this machine (set node): %w", err)
+		return nil, nil, fmt.Errorf("name of this machine (set node): %w", err)
 	} else if c.Node == "" {
-		found.Node = hostname
+		here.Node = hostname
 	}
 	var elsewhere []string
 	for _, lan := range c.lans() {
@@ -97,27 +113,34 @@ func (c *Config) here() (*Config, error) {
 		switch {
 		case errors.Is(err, errElsewhere):
 			elsewhere = append(elsewhere, lan.device)
+			continue
+		case errors.Is(err, errGone):
+			gone, to.device = fmt.Errorf("lans: %w", err), lan.device
 		case err != nil:
-			return nil, fmt.Errorf("lans: %w", err)
-		default:
-			found.LANs = append(found.LANs, lan.name+"="+to.device)
+			return nil, nil, fmt.Errorf("lans: %w", err)
 		}
+		here.LANs = append(here.LANs, lan.name+"="+to.device)
 	}
-	if len(found.LANs) == 0 {
-		return nil, fmt.Errorf("lans: %w %s", errElsewhere, strings.Join(elsewhere, ", "))
+	if len(here.LANs) == 0 {
+		return nil, nil, fmt.Errorf("lans: %w %s", errElsewhere, strings.Join(elsewhere, ", "))
 	}
-	return &found, nil
+	return &here, gone, nil
 }
 
 // moved returns the configuration for the LANs that this machine is on once they are others than before; or that one, when ctx ends. It looks
 // twice: an address may be away for a moment.
-func (c *Config) moved(ctx context.Context, before *Config) *Config {
+func (c *Config) moved(ctx context.Context, log *slog.Logger, before *Config) *Config {
 	var last []string
+	isGone := false
 	for pause.For(ctx, lookEvery) {
-		found, err := c.here()
+		found, gone, err := c.look()
 		if err != nil {
 			continue // on none, for now
 		}
+		if gone != nil && !isGone {
+			log.Warn("a network interface is gone: this machine counts as on its LAN as before", "error", gone)
+		}
+		isGone = gone != nil
 		names := found.names()
 		if slices.Equal(names, last) && !slices.Equal(names, before.names()) {
 			return found
@@ -145,7 +168,7 @@ func wayOf(text string) (way, error) {
 	}
 	if err != nil {
 		if _, err := net.InterfaceByName(text); err != nil {
-			return way{}, fmt.Errorf("network interface %s: %w", text, err)
+			return way{}, fmt.Errorf("%w %s: %w", errGone, text, err)
 		}
 		return way{device: text}, nil
 	}

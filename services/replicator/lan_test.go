@@ -45,7 +45,7 @@ func TestInterfaceByNameAddressOrNetwork(t *testing.T) {
 }
 
 // Machines of several LANs can have one configuration: each is on those of whose networks it has an address, and on one at least. An interface
-// that is named has to be there. Who sends to a LAN that it is not on does so by the first, if routers can carry that there.
+// that is named has to be there. A machine that sends to a LAN that it is not on does so by the first, if routers can carry that there.
 func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 	config := Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.0/8"}}}
 	here, err := config.here()
@@ -84,31 +84,39 @@ func TestLANsOfOtherMachinesAreLeftOut(t *testing.T) {
 }
 
 // A LAN of which a machine has no address when it begins is one that it registers for once it has, in place of one that it is not on any
-// more: each registration goes on as the one before.
+// more: each registration goes on as the one before. An interface that is gone, of another LAN, does not keep it from that.
 func TestLANsOfAMachineThatMovesAreRegistered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		config := &Config{Settings: Settings{LANs: []string{"rack1=203.0.113.0/24", "rack2=127.0.0.1"}}}
-		here := &Config{Settings: Settings{LANs: []string{"rack1=eth0"}}} // as it was then
-		ctx, stop := context.WithCancel(t.Context())
-		var registered [][]string
-		done := make(chan error)
-		go func() {
-			done <- attend(ctx, slog.New(slog.DiscardHandler), config, here, func(ctx context.Context, lans []string) error {
-				registered = append(registered, lans)
-				<-ctx.Done()
-				if isAnew := errors.Is(context.Cause(ctx), uplink.ErrAnew); isAnew != slices.Equal(lans, []string{"rack1"}) {
-					t.Errorf("the registration on %v is made anew: %v", lans, isAnew)
-				}
-				return nil
-			})
-		}()
-		time.Sleep(time.Hour)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if want := [][]string{{"rack1"}, {"rack2"}}; !slices.EqualFunc(registered, want, slices.Equal[[]string]) {
-			t.Errorf("it registers on %v, want %v", registered, want)
-		}
-	})
+	for name, others := range map[string][]string{"alone": nil, "another's interface is gone": {"lab=nothing0"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { movesAmong(t, others) })
+		})
+	}
+}
+
+// movesAmong moves a machine from one LAN to another, beside others.
+func movesAmong(t *testing.T, others []string) {
+	config := &Config{Settings: Settings{LANs: append([]string{"rack1=203.0.113.0/24", "rack2=127.0.0.1"}, others...)}}
+	here := &Config{Settings: Settings{LANs: append([]string{"rack1=eth0"}, others...)}} // as it was then
+	want := [][]string{here.names(), append([]string{"rack2"}, here.names()[1:]...)}
+	ctx, stop := context.WithCancel(t.Context())
+	var registered [][]string
+	done := make(chan error)
+	go func() {
+		done <- attend(ctx, slog.New(slog.DiscardHandler), config, here, func(ctx context.Context, lans []string) error {
+			registered = append(registered, lans)
+			<-ctx.Done()
+			if isAnew := errors.Is(context.Cause(ctx), uplink.ErrAnew); isAnew != slices.Equal(lans, want[0]) {
+				t.Errorf("the registration on %v is made anew: %v", lans, isAnew)
+			}
+			return nil
+		})
+	}()
+	time.Sleep(time.Hour)
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if !slices.EqualFunc(registered, want, slices.Equal[[]string]) {
+		t.Errorf("it registers on %v, want %v", registered, want)
+	}
 }

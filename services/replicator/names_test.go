@@ -37,7 +37,7 @@ func asks(unproven string) func(*send.Config) {
 	}
 }
 
-// C47, reliability D 6: who has the key of the replication and a part of its own joins in nobody else's name, as one that
+// C47, reliability D 6: a receiver that has the key of the replication and a part of its own joins in nobody else's name, as one that
 // exists or not, and refuses for nobody else. One of an earlier version, which proves nothing, takes part where that is known.
 func TestC47NamesAreProven(t *testing.T) {
 	b := onLAN(t, 4, lanShape)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -23,10 +24,11 @@ var errNotAllowed = errors.New("not allowed here")
 type places struct {
 	sources, targets, devices []string
 	state                     string
+	disks                     disks
 }
 
 func newPlaces(config *Config) (*places, error) {
-	p := new(places)
+	p := &places{disks: disks{patience: config.DiskPatience.Std()}}
 	var err error
 	if p.sources, err = absolute(config.Sources...); err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
@@ -52,12 +54,28 @@ type source interface {
 	io.Closer
 }
 
+// enter notes in ctx's pulse which disk a path is on. It is an error if that was given up: it is not touched then.
+func (p *places) enter(ctx context.Context, path string) error {
+	if _, err := p.follow(ctx, path); errors.Is(err, receive.ErrDiskStalled) {
+		return err
+	}
+	return nil // whatever else is wrong, opening the path tells
+}
+
+// follow follows the links in a path, and has ctx's pulse know which disk is asked. None is asked that was given up.
+func (p *places) follow(ctx context.Context, path string) (real string, err error) {
+	return pulse.Resolve(path, func(disk pulse.Disk) error {
+		pulse.Of(ctx).On(disk)
+		return p.disks.check(disk)
+	})
+}
+
 // sendable returns where what is to be sent really is, if that may be.
-func (p *places) sendable(path string) (real string, err error) {
-	if real, err = filepath.EvalSymlinks(path); err != nil {
+func (p *places) sendable(ctx context.Context, path string) (real string, err error) {
+	if real, err = p.follow(ctx, path); err != nil {
 		return "", err
 	}
-	if !isBelow(real, p.sources) {
+	if !p.isBelow(ctx, real, p.sources) {
 		return "", fmt.Errorf("%w: %s is not below one of sources (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.sources))
 	}
 	return real, nil
@@ -66,7 +84,7 @@ func (p *places) sendable(path string) (real string, err error) {
 // source opens what is to be sent, if that may be; of a device, if so asked, what its file
 // system uses.
 func (p *places) source(ctx context.Context, path string, skipUnused bool) (source, error) {
-	real, err := p.sendable(path)
+	real, err := p.sendable(ctx, path)
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,13 +98,16 @@ func (p *places) source(ctx context.Context, path string, skipUnused bool) (sour
 
 // landing opens where something lands, if it may there.
 func (p *places) landing(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
+	if err := p.enter(ctx, path); err != nil {
+		return nil, err
+	}
 	if device.IsDevice(path) {
 		return device.Land(ctx, p.target(path, serial), info)
 	}
 	if serial != "" {
 		return nil, fmt.Errorf("%w: %s is no block device, so it has no serial number", errNotAllowed, path)
 	}
-	real, err := p.directory(path)
+	real, err := p.directory(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +120,13 @@ func (p *places) target(path, serial string) device.Target {
 
 // found returns what may be what is replicated already, if it may be written there: nil if nothing may.
 func (p *places) found(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
+	if err := p.enter(ctx, path); err != nil {
+		return nil, err
+	}
 	if device.IsDevice(path) {
 		return receive.InspectDevice(ctx, p.target(path, serial), info)
 	}
-	real, err := p.directory(path)
+	real, err := p.directory(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -111,51 +135,45 @@ func (p *places) found(ctx context.Context, path, serial string, info object.Inf
 
 // directory makes a directory in which something is to land, if it may there. As a rule its path tells below which of the targets, and
 // none of the others is touched: one whose disk does not answer is in the way of no other.
-func (p *places) directory(path string) (real string, err error) {
+func (p *places) directory(ctx context.Context, path string) (real string, err error) {
 	path = filepath.Clean(path)
 	if own, _ := apart(path, p.targets); len(own) > 0 {
-		if real, err = directoryIn(path, own); !errors.Is(err, errNotAllowed) {
+		if real, err = p.directoryIn(ctx, path, own); !errors.Is(err, errNotAllowed) {
 			return real, err
 		}
 	}
-	return directoryIn(path, p.targets)
+	return p.directoryIn(ctx, path, p.targets)
 }
 
-func directoryIn(path string, targets []string) (real string, err error) {
+func (p *places) directoryIn(ctx context.Context, path string, targets []string) (real string, err error) {
 	for _, target := range targets { // those that were named are made
+		if p.enter(ctx, target) != nil {
+			continue // it is not touched; if the path is on its disk, that is told below
+		}
 		if err := os.MkdirAll(target, 0o750); err != nil {
 			return "", err
 		}
 	}
-	if real, err = resolve(path); err != nil {
+	real, err = p.follow(ctx, path)
+	switch {
+	case errors.Is(err, pulse.ErrDangling):
+		return "", fmt.Errorf("%w: %w", errNotAllowed, err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
-	if !isBelow(real, targets) {
+	if !p.isBelow(ctx, real, targets) {
 		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(targets))
 	}
 	return real, os.MkdirAll(real, 0o750)
 }
 
-// resolve follows links in as much of a path as exists.
-func resolve(path string) (string, error) {
-	path = filepath.Clean(path)
-	real, err := filepath.EvalSymlinks(path)
-	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
-		return real, err
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%w: %s is a link to nothing", errNotAllowed, path)
-	}
-	above, err := resolve(filepath.Dir(path))
-	return filepath.Join(above, filepath.Base(path)), err
-}
-
 // isBelow reports whether a path without links is one of those that are allowed, or below it. Those that it is below by their names are
 // looked at first: others may be on disks that do not answer.
-func isBelow(path string, allowed []string) bool {
+func (p *places) isBelow(ctx context.Context, path string, allowed []string) bool {
+	defer func() { pulse.Of(ctx).On(pulse.DiskOf(path)) }() // that is asked from now on
 	own, others := apart(path, allowed)
 	for _, one := range append(own, others...) {
-		if real, err := filepath.EvalSymlinks(one); err == nil && isWithin(path, real) {
+		if real, err := p.follow(ctx, one); err == nil && isWithin(path, real) {
 			return true
 		}
 	}

@@ -47,7 +47,7 @@ func (b *bench) replicate() (result send.Result, stats []receive.Receipt) {
 	return result, stats
 }
 
-// Who has what is replicated already is sent nothing of it: where all have it, only polls, the root
+// A receiver that has what is replicated already is sent nothing of it: where all have it, only polls, the root
 // and farewells leave the sender, and it gets the source's mode.
 func TestNothingIsSentToWhoHasIt(t *testing.T) {
 	b := onLAN(t, 3, lanShape)

@@ -14,34 +14,24 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
 const (
 	// silence is how long a replica may be silent on the LAN: as long as a switch may need to let a port that was down speak again, and
-	// more. How long the sender may, the managers know, who withdraw the task when it is gone.
+	// more. How long the sender may be silent is up to the managers: they withdraw the task when it is gone.
 	silence = time.Minute
 	// unheardAfter is after how long of the sender's silence the managers are told: session agents may carry the rest.
 	unheardAfter = 10 * time.Second
 	// networkEvery is how often it is tried to hear a LAN whose interface is gone, or has no address: it may come back, and until
-	// then the managers take it for what hears nothing.
+	// then the managers take this replica for one that hears nothing.
 	networkEvery = time.Second
 )
 
 // receive receives a replica, until it is there, or failed, or the task is withdrawn.
 func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) {
-	receipt, err := w.receiveFrom(ctx, j, key, task)
-	for since := time.Now(); errors.Is(err, receive.ErrNoNetwork); {
-		w.cannotHear(j, task.GetLan(), err)
-		if time.Since(since) >= unheardAfter {
-			w.hears(j.receiving, false)
-		}
-		if !pause.For(ctx, networkEvery) {
-			break
-		}
-		w.note(false, func() { j.receiving.Detail = "" })
-		receipt, err = w.receiveFrom(ctx, j, key, task)
-	}
+	receipt, err := w.hearing(ctx, j, task.GetLan(), func() (receive.Receipt, error) { return w.receiveFrom(ctx, j, key, task) })
 	if err != nil {
 		w.failed(ctx, j, reasonOf(err), err, receipt.Stats)
 		return
@@ -50,6 +40,28 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 		j.receiving.ResumedBytes = receipt.Resumed
 		w.complete(j, receipt.Info, receipt.Root[:], receipt.Done, receipt.Stats)
 	})
+}
+
+// hearing tries to receive again for as long as the LAN cannot be heard, and has the managers told when that takes long.
+func (w *worker) hearing(ctx context.Context, j *job, lan string, try func() (receive.Receipt, error)) (receipt receive.Receipt, err error) {
+	for deafSince := time.Now(); ; {
+		began := time.Now()
+		receipt, err = try()
+		if !errors.Is(err, receive.ErrNoNetwork) {
+			return receipt, err
+		}
+		if time.Since(began) > networkEvery { // the LAN was heard meanwhile
+			deafSince = time.Now()
+		}
+		w.cannotHear(j, lan, err)
+		if time.Since(deafSince) >= unheardAfter {
+			w.hears(j.receiving, false)
+		}
+		if !pause.For(ctx, networkEvery) {
+			return receipt, err
+		}
+		w.note(false, func() { j.receiving.Detail = "" })
+	}
 }
 
 // cannotHear reports why a LAN cannot be heard for now, and logs it when that is new.
@@ -106,7 +118,7 @@ func (w *worker) came(j *job, stats receive.Stats) {
 }
 
 func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *replicav1.ReceiveTask) (receive.Receipt, error) {
-	if err := w.disks.check(task.GetPath()); err != nil {
+	if err := w.places.disks.check(pulse.DiskOf(task.GetPath())); err != nil {
 		return receive.Receipt{}, err
 	}
 	place, err := w.place(w.config.way, task.GetLan(), task.GetGroup())
@@ -128,22 +140,16 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 		},
 	}, receive.Config{
 		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
-		Path: task.GetPath(), DiskPatience: w.disks.patience,
-		Left: func(what string, since time.Time) func() {
-			return w.leftBehind(task.GetPath(), said.GetReplication(), what, since)
+		Path: task.GetPath(), DiskPatience: w.places.disks.patience,
+		Left: func(disk pulse.Disk, what string, since time.Time) func() {
+			return w.leftBehind(disk, task.GetPath(), said.GetReplication(), what, since)
 		},
 		Find: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
-			if err := w.disks.check(task.GetPath()); err != nil { // another has given it up meanwhile
-				return nil, err
-			}
 			return w.places.found(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 		Open: func(ctx context.Context, info object.Info) (receive.Landing, error) {
 			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
-			if err := w.disks.check(task.GetPath()); err != nil {
-				return nil, err
-			}
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})

@@ -36,7 +36,7 @@ func limited(t *testing.T) context.Context {
 // forEver has a sender wait for its receivers for as long as it takes.
 func forEver(c *send.Config) { c.Wait = 0 }
 
-// Who refuses is among those who are waited for; the others get it, and the sender says who has not, and why.
+// A receiver that refuses is among those that are waited for; the others get it, and the sender says which has not, and why.
 func TestWhoRefusesIsWaitedForNoMore(t *testing.T) {
 	for want, why := range map[wire.Reason]error{
 		wire.NoRoom:  fmt.Errorf("%w: 1 byte is free", noroom.Err),
@@ -51,7 +51,7 @@ func TestWhoRefusesIsWaitedForNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r := <-refused; !errors.Is(r.err, why) {
-				t.Errorf("who refused: %v", r.err)
+				t.Errorf("the one that refused: %v", r.err)
 			}
 			if r := <-fine; r.err != nil || r.Root != result.Root {
 				t.Errorf("the other: %v", r.err)
@@ -97,7 +97,7 @@ func TestAllRefuse(t *testing.T) {
 	}
 }
 
-// A sender that begins with the first who joins goes on waiting when one refuses, as long as it waits at all.
+// A sender that begins with the first that joins goes on waiting when one refuses, as long as it waits at all.
 func TestRefusalBeforeTheFirst(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(500_000)
@@ -115,11 +115,11 @@ func TestRefusalBeforeTheFirst(t *testing.T) {
 	}()
 	result, err := b.send(limited(t), first, func(c *send.Config) { c.Wait = 15 * time.Second })
 	if r := <-fine; err != nil || r.err != nil || len(result.Members) != 2 {
-		t.Errorf("the sender: %v; who came after who refused: %v; receipts %+v", err, r.err, result.Members)
+		t.Errorf("the sender: %v; the one that came after who refused: %v; receipts %+v", err, r.err, result.Members)
 	}
 }
 
-// Who refused and comes again is a member like others: before it has begun, and after, when nothing of its refusal is
+// A receiver that refused and comes again is a member like others: before it has begun, and after, when nothing of its refusal is
 // left in the receipts.
 func TestWhoRefusedComesAgain(t *testing.T) {
 	for name, isLate := range map[string]bool{"before it has begun": false, "after": true} {
@@ -179,7 +179,7 @@ func TestSecondOfTheSameRefuses(t *testing.T) {
 	}
 }
 
-// Who is stopped while it looks at what it has does not refuse: it comes again.
+// A receiver that is stopped while it looks at what it has does not refuse: it comes again.
 func TestStoppedIsNotRefused(t *testing.T) {
 	b := onLAN(t, 1, lanShape)
 	b.file(500_000)
@@ -195,7 +195,7 @@ func TestStoppedIsNotRefused(t *testing.T) {
 		t.Errorf("the sender: %v", err)
 	}
 	if r := <-stopped; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("who was stopped: %v", r.err)
+		t.Errorf("the one that was stopped: %v", r.err)
 	}
 }
 
@@ -213,7 +213,7 @@ func (f fullDisk) Write(p []byte) (int, error) {
 
 func (f fullDisk) Ahead(uint64, []byte) (bool, error) { return false, nil }
 
-// Who has no room in the middle says so in words, as who has none at the beginning does.
+// A receiver that has no room in the middle says so in words, as one that has none at the beginning does.
 func TestWhoFailsInTheMiddleSaysWhy(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(3_000_000)
@@ -230,7 +230,7 @@ func TestWhoFailsInTheMiddleSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := <-full; !errors.Is(r.err, noroom.Err) {
-		t.Errorf("who has no room: %v", r.err)
+		t.Errorf("the one that has no room: %v", r.err)
 	}
 	if r := <-fine; r.err != nil {
 		t.Errorf("the other: %v", r.err)

@@ -78,7 +78,7 @@ func attend(ctx context.Context, log *slog.Logger, config, here *Config, registe
 		var looking sync.WaitGroup
 		now := here
 		looking.Go(func() {
-			if now = config.moved(inner, here); now != here {
+			if now = config.moved(inner, log, here); now != here {
 				end(uplink.ErrAnew)
 			}
 		})

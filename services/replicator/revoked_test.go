@@ -84,12 +84,12 @@ func TestC46RevokedInTheMiddle(t *testing.T) {
 			}
 			b.wantCopies(0, 1)
 			if r := <-put; !errors.Is(r.err, receive.ErrSenderGone) {
-				t.Errorf("who was put out: %v", r.err)
+				t.Errorf("the one that was put out: %v", r.err)
 			}
 			b.wantNone(2)
 			t.Logf("it opened %d datagrams, and forged %d times; %v, %+v", opened.Load(), forged.Load(), result.Took, result.Counts)
 			if result.Took > patience {
-				t.Errorf("who was put out was waited for: it took %v", result.Took)
+				t.Errorf("the one that was put out was waited for: it took %v", result.Took)
 			}
 			if late.Load() > 0 || forged.Load() == 0 {
 				t.Errorf("it opened %d datagrams late, and forged %d times", late.Load(), forged.Load())

@@ -77,7 +77,7 @@ func TestOfTwoSendersOneGoesOn(t *testing.T) {
 }
 
 // Another sender that starts while one sends ends soon, with the same object and with another, also where a receiver is there
-// whom it could have: that gets what the first sends.
+// that it could have: that gets what the first sends.
 func TestSenderThatStartsLaterEnds(t *testing.T) {
 	for name, isSame := range map[string]bool{"the same object": true, "another": false} {
 		t.Run(name, func(t *testing.T) {

@@ -33,22 +33,36 @@ type leg struct {
 	nobody   bool
 	refused  bool  // by all
 	failed   error // what its network did not carry
-	isIdle   bool  // it serves nobody: who comes back, or late, is served while others are
+	isIdle   bool  // it serves nobody: a replica that comes back, or late, is served while others are
 }
 
 // isOut reports whether what the others have is not asked of this one.
 func (l *leg) isOut() bool { return l.nobody || l.refused || l.failed != nil }
 
+// sending is a replication that is sent, to all its LANs at once.
+type sending struct {
+	*worker
+	job  *job
+	key  []byte
+	task *replicav1.SendTask
+	legs []*leg
+}
+
+func newSending(w *worker, j *job, key []byte, task *replicav1.SendTask) *sending {
+	s := &sending{worker: w, job: j, key: key, task: task}
+	for _, one := range task.GetLegs() {
+		s.legs = append(s.legs, &leg{task: one})
+	}
+	return s
+}
+
 // send sends to all LANs at once, until all have it, or the task is withdrawn.
 func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.SendTask) {
-	legs := make([]*leg, len(task.GetLegs()))
+	s := newSending(w, j, key, task)
 	sending, inner := errgroup.WithContext(ctx)
-	for i, one := range task.GetLegs() {
-		legs[i] = &leg{task: one}
-	}
-	for i := range legs {
+	for _, l := range s.legs {
 		sending.Go(func() error {
-			if err := w.sendTo(inner, j, legs, i, key, task); err != nil {
+			if err := s.sendTo(inner, l); err != nil {
 				return &send.BrokenOffError{Err: err}
 			}
 			return nil
@@ -58,21 +72,21 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
-	w.note(true, func() { j.ends(legs, err) })
+	w.note(true, func() { s.ends(err) })
 	if err != nil {
 		w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
 	}
 }
 
-// ends says that nothing is sent any more, and why if it is not done. A network that takes nothing is none that reaches somebody: session
-// agents may go another way, which a source that cannot be read has not. The caller has the worker's lock.
-func (j *job) ends(legs []*leg, err error) {
-	nobody, failed := len(legs) > 0, error(nil) // of the first LAN whose network failed
-	for _, l := range legs {
+// ends says that nothing is sent any more, and why if it is not done. A network that takes nothing counts as one on which nobody was
+// reached: session agents may still get there. If the source cannot be read, nobody can. The caller has the worker's lock.
+func (s *sending) ends(err error) {
+	nobody, failed := len(s.legs) > 0, error(nil) // of the first LAN whose network failed
+	for _, l := range s.legs {
 		nobody = nobody && (l.nobody || l.failed != nil)
 		failed = cmp.Or(failed, l.failed)
 	}
-	said := j.sending
+	said := s.job.sending
 	said.Ended = true
 	switch {
 	case err != nil:
@@ -86,66 +100,66 @@ func (j *job) ends(legs []*leg, err error) {
 }
 
 // sendTo sends to one LAN.
-func (w *worker) sendTo(ctx context.Context, j *job, legs []*leg, i int, key []byte, task *replicav1.SendTask) error {
-	l := legs[i]
-	from, err := w.source(ctx, j.sending.GetReplication(), task)
+func (s *sending) sendTo(ctx context.Context, l *leg) error {
+	j, path := s.job, s.task.GetPath()
+	from, err := s.source(ctx, j.sending.GetReplication(), s.task)
 	if err != nil {
-		return opening(task.GetPath(), err)
+		return opening(path, err)
 	}
 	defer func() { _ = from.Close() }()
-	w.note(true, func() {
+	s.note(true, func() {
 		j.sending.Announcing, j.sending.Name, j.sending.Length = true, from.Info().Name, from.Info().Length
 	})
-	place, err := w.place(w.config.wayOut, l.task.GetLan(), l.task.GetGroup())
-	if errors.Is(err, errAway) { // what is replicated is told: session agents may carry it
-		w.leave(j, legs, i, err)
+	place, err := s.place(s.config.wayOut, l.task.GetLan(), l.task.GetGroup())
+	if errors.Is(err, errAway) { // the managers are told what is replicated: session agents may carry it
+		s.abandon(l, err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	slow := algo.Pace
-	if task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
+	if s.task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
 		slow = algo.Detach
 	}
 	result, err := send.Run(ctx, send.Env{
-		Log:      w.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
-		Progress: func(p send.Progress) { w.sent(j, legs, i, p) },
+		Log:      s.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
+		Progress: func(p send.Progress) { s.sent(l, p) },
 	}, send.Config{
-		Place: place, Key: key, NameKey: func(name string) []byte { return w.nameKey(j, task, name) }, Turn: func() send.Turn { return w.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
-		Ceiling: w.ceiling(place.Interface, task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
-		Stay: func() time.Time { return w.stays(j, legs, i) },
+		Place: place, Key: s.key, NameKey: func(name string) []byte { return s.nameKey(j, s.task, name) }, Turn: func() send.Turn { return s.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
+		Ceiling: s.ceiling(place.Interface, s.task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
+		Stay: func() time.Time { return s.stays(l) },
 	})
-	w.giveUp(j, legs, func() { l.isIdle = true })
+	s.updateLeg(func() { l.isIdle = true })
 	if errors.Is(err, send.ErrNobody) {
-		w.giveUp(j, legs, func() { l.nobody = true }) // the managers say so to each replica
+		s.updateLeg(func() { l.nobody = true }) // the managers say so to each replica
 		return nil
 	}
 	if refused := new(send.RefusedError); errors.As(err, &refused) {
-		w.giveUp(j, legs, func() { l.refused = true })
+		s.updateLeg(func() { l.refused = true })
 		return nil // each has told the managers why
 	}
 	if err != nil {
-		err = fmt.Errorf("send %s to LAN %s: %w", task.GetPath(), l.task.GetLan(), err)
+		err = fmt.Errorf("send %s to LAN %s: %w", path, l.task.GetLan(), err)
 	}
 	if lost := new(send.NetworkError); errors.As(err, &lost) && ctx.Err() == nil {
-		w.leave(j, legs, i, err)
+		s.abandon(l, err)
 		return nil // the others have their own
 	}
 	if err != nil {
 		return err
 	}
-	w.sent(j, legs, i, send.Progress{
+	s.sent(l, send.Progress{
 		Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts, Offload: result.Offload,
 	})
-	return w.compare(j, l.task.GetLan(), result.Root)
+	return s.compare(l.task.GetLan(), result.Root)
 }
 
 // compare says if a LAN was sent something else than the managers were told: what the first one was sent.
-func (w *worker) compare(j *job, lan string, root object.Root) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if root == (object.Root{}) || bytes.Equal(j.sending.GetRoot(), root[:]) {
+func (s *sending) compare(lan string, root object.Root) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if root == (object.Root{}) || bytes.Equal(s.job.sending.GetRoot(), root[:]) {
 		return nil
 	}
 	return fmt.Errorf("the source changed: LAN %s was sent something else than another LAN", lan)
@@ -190,50 +204,48 @@ func (j *job) expect(task *replicav1.SendTask) {
 }
 
 // stays returns until when a leg does not end although it serves nobody: while replicas may come that were added there, and as long
-// as others are served, for the managers wait for who is away there, too.
-func (w *worker) stays(j *job, legs []*leg, i int) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	legs[i].isIdle = true
-	if slices.ContainsFunc(legs, func(l *leg) bool { return !l.isIdle }) {
+// as other legs serve some, for the managers wait for replicas that are away in this one, too.
+func (s *sending) stays(l *leg) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.isIdle = true
+	if slices.ContainsFunc(s.legs, func(l *leg) bool { return !l.isIdle }) {
 		return time.Now().Add(time.Second)
 	}
-	return j.stay[legs[i].task.GetLan()]
+	return s.job.stay[l.task.GetLan()]
 }
 
 // sent notes how far a leg is, and what that makes of the whole.
-func (w *worker) sent(j *job, legs []*leg, i int, p send.Progress) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.metrics.sent(legs[i].task.GetLan(), legs[i].progress, p)
-	w.metrics.uses("segment", p.Offload.Segment)
-	legs[i].progress = p
-	legs[i].isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
-	w.sum(j, legs)
+func (s *sending) sent(l *leg, p send.Progress) {
+	s.updateLeg(func() {
+		s.metrics.sent(l.task.GetLan(), l.progress, p)
+		s.metrics.uses("segment", p.Offload.Segment)
+		l.progress = p
+		l.isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
+	})
 }
 
-// leave gives up a LAN whose network takes nothing.
-func (w *worker) leave(j *job, legs []*leg, i int, err error) {
-	l := legs[i]
-	w.log.Warn("a LAN is given up", "replication", j.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
-	w.giveUp(j, legs, func() { l.failed, l.isIdle = err, true })
+// abandon gives up a LAN whose network takes nothing.
+func (s *sending) abandon(l *leg, err error) {
+	s.log.Warn("a LAN is given up", "replication", s.job.sending.GetReplication(), "lan", l.task.GetLan(), "error", err)
+	s.updateLeg(func() { l.failed, l.isIdle = err, true })
 }
 
-// giveUp notes that one LAN is out of it, which may be all that the whole waited for.
-func (w *worker) giveUp(j *job, legs []*leg, out func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out()
-	w.sum(j, legs)
+// updateLeg changes what is known of a leg, which may be all that the whole waited for.
+func (s *sending) updateLeg(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.sum()
 }
 
 // sum says how far the LANs are that have begun and are not out of it, and what they get as soon as that is known of one:
 // the managers confirm replicas by it, and the LANs do not wait for each other. The caller has the lock.
-func (w *worker) sum(j *job, legs []*leg) {
-	said := j.sending
+func (s *sending) sum() {
+	said := s.job.sending
 	sent, root := uint64(math.MaxUint64), object.Root{}
 	said.Members = nil
-	for _, l := range legs {
+	for _, l := range s.legs {
 		if l.isOut() {
 			continue
 		}
@@ -252,7 +264,7 @@ func (w *worker) sum(j *job, legs []*leg) {
 	}
 	if len(said.GetRoot()) == 0 && root != (object.Root{}) {
 		said.Root = root[:]
-		w.poke()
+		s.poke()
 	}
 }
 

@@ -23,6 +23,11 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
+// twoLANs is a replication to the LANs a and b.
+func twoLANs(w *worker, j *job) *sending {
+	return newSending(w, j, nil, &replicav1.SendTask{Legs: []*replicav1.Leg{{Lan: "a"}, {Lan: "b"}}})
+}
+
 // No LAN waits for another: the root that the managers confirm replicas by is told once one has it. How much is sent
 // is that of the LAN which is behind, as long as that is not out of it.
 func TestLANsHoldNobodyBack(t *testing.T) {
@@ -31,18 +36,18 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 		"refused": func(l *leg) { l.refused = true },
 		"failed":  func(l *leg) { l.failed = errors.New("network is unreachable") },
 	} {
-		w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+		w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 		j := &job{sending: new(replicav1.SendReport)}
-		legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
-		w.sent(j, legs, 1, send.Progress{Sent: 100, Length: 100, Root: object.Root{1}})
+		s := twoLANs(w, j)
+		s.sent(s.legs[1], send.Progress{Sent: 100, Length: 100, Root: object.Root{1}})
 		if len(j.sending.GetRoot()) == 0 || j.sending.GetSentBytes() != 100 {
 			t.Errorf("%s: before the other LAN begins, %d bytes were sent, and the root is %x", name, j.sending.GetSentBytes(), j.sending.GetRoot())
 		}
-		w.sent(j, legs, 0, send.Progress{Sent: 10, Length: 100})
+		s.sent(s.legs[0], send.Progress{Sent: 10, Length: 100})
 		if len(j.sending.GetRoot()) == 0 || j.sending.GetSentBytes() != 10 {
 			t.Errorf("%s: with one LAN behind, %d bytes were sent, and the root is %x", name, j.sending.GetSentBytes(), j.sending.GetRoot())
 		}
-		w.giveUp(j, legs, func() { out(legs[0]) })
+		s.updateLeg(func() { out(s.legs[0]) })
 		if j.sending.GetSentBytes() != 100 {
 			t.Errorf("%s: with that one out, %d bytes were sent", name, j.sending.GetSentBytes())
 		}
@@ -51,18 +56,18 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 
 // Two LANs that were not sent the same are no replication: the source changed meanwhile.
 func TestLANsAreSentTheSame(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{sending: new(replicav1.SendReport)}
-	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
-	w.sent(j, legs, 0, send.Progress{Root: object.Root{1}})
-	w.sent(j, legs, 1, send.Progress{Root: object.Root{2}})
-	if err := w.compare(j, "a", object.Root{1}); err != nil {
+	s := twoLANs(w, j)
+	s.sent(s.legs[0], send.Progress{Root: object.Root{1}})
+	s.sent(s.legs[1], send.Progress{Root: object.Root{2}})
+	if err := s.compare("a", object.Root{1}); err != nil {
 		t.Error(err)
 	}
-	if err := w.compare(j, "b", object.Root{2}); err == nil || !strings.Contains(err.Error(), "changed") {
+	if err := s.compare("b", object.Root{2}); err == nil || !strings.Contains(err.Error(), "changed") {
 		t.Errorf("with another root: %v", err)
 	}
-	if err := w.compare(j, "b", object.Root{}); err != nil {
+	if err := s.compare("b", object.Root{}); err != nil {
 		t.Errorf("without a root: %v", err)
 	}
 }
@@ -92,7 +97,7 @@ func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+				w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 				ctx, cancel := context.WithCancel(t.Context())
 				old := &job{ctx: ctx, cancel: cancel, done: make(chan struct{}), receiving: new(replicav1.ReceiveReport)}
 				w.jobs["old"] = old
@@ -152,7 +157,7 @@ func TestHowLongAReplicaNeeds(t *testing.T) {
 // A sender asks every replica for a proof of its name but those of an earlier version, while they are that; where the managers are,
 // it asks nobody.
 func TestWhoHasToProveItsName(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "s")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "s")
 	j := &job{sending: new(replicav1.SendReport), replicas: make(map[string]uint32)}
 	task := &replicav1.SendTask{NameSecret: make([]byte, 32), Unproven: []string{"r2"}}
 	j.expect(task)
@@ -180,9 +185,9 @@ func TestLANWithoutAnInterface(t *testing.T) {
 	w := newWorker(slog.New(slog.DiscardHandler), &Config{Settings: lans}, &places{sources: []string{dir}}, newMetrics(prometheus.NewRegistry()), nil, "r1")
 	to := &replicav1.Leg{Lan: "rack1", Group: "239.7.7.7:4000"}
 	j := &job{sending: new(replicav1.SendReport)}
-	legs := []*leg{{task: to}}
-	if err := w.sendTo(t.Context(), j, legs, 0, []byte("key"), &replicav1.SendTask{Path: path}); err != nil || legs[0].failed == nil {
-		t.Errorf("it ends the other LANs: %v; that one is out of it for %v", err, legs[0].failed)
+	s := newSending(w, j, []byte("key"), &replicav1.SendTask{Path: path, Legs: []*replicav1.Leg{to}})
+	if err := s.sendTo(t.Context(), s.legs[0]); err != nil || s.legs[0].failed == nil {
+		t.Errorf("it ends the other LANs: %v; that one is out of it for %v", err, s.legs[0].failed)
 	}
 	if said := j.sending; said.GetName() != "object" || said.GetLength() != 7 {
 		t.Errorf("of what session agents may carry it says %v", said)
@@ -220,34 +225,34 @@ func TestLANsWithoutANetworkAreNoFailedSource(t *testing.T) {
 		"it cannot be read":                   {[]*leg{done, failed}, errors.New("read block 7"), "source_failed", "read block 7"},
 	} {
 		j := &job{sending: new(replicav1.SendReport)}
-		j.ends(tt.legs, tt.err)
+		(&sending{job: j, legs: tt.legs}).ends(tt.err)
 		if said := j.sending; !said.GetEnded() || said.GetReason() != tt.reason || said.GetDetail() != tt.detail {
 			t.Errorf("%s: it says %v", name, said)
 		}
 	}
 }
 
-// A LAN in which all is done, or nobody has come, is sent to as long as others are: who is away there may come back.
+// A LAN in which all is done, or nobody has come, is sent to as long as others are: a replica that is away there may come back.
 func TestLANIsSentToWhileOthersAre(t *testing.T) {
-	w := newWorker(slog.New(slog.DiscardHandler), nil, nil, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
 	j := &job{sending: new(replicav1.SendReport), stay: make(map[string]time.Time)}
-	legs := []*leg{{task: &replicav1.Leg{Lan: "a"}}, {task: &replicav1.Leg{Lan: "b"}}}
+	s := twoLANs(w, j)
 	serves := func(outcome algo.Outcome) send.Progress {
 		return send.Progress{Members: []send.Receipt{{Outcome: outcome}}}
 	}
 	want := func(i int, stays bool) {
 		t.Helper()
-		if got := w.stays(j, legs, i).After(time.Now()); got != stays {
+		if got := s.stays(s.legs[i]).After(time.Now()); got != stays {
 			t.Errorf("the sender stays in LAN %d: %v, want %v", i, got, stays)
 		}
 	}
 	want(0, true) // nobody has come here, and nothing is known of the other
-	w.sent(j, legs, 1, serves(algo.Running))
+	s.sent(s.legs[1], serves(algo.Running))
 	want(0, true)
-	w.sent(j, legs, 0, serves(algo.Running)) // somebody has come late
-	w.sent(j, legs, 1, serves(algo.Complete))
+	s.sent(s.legs[0], serves(algo.Running)) // somebody has come late
+	s.sent(s.legs[1], serves(algo.Complete))
 	want(1, true)
-	w.sent(j, legs, 0, serves(algo.Unknown))
+	s.sent(s.legs[0], serves(algo.Unknown))
 	want(1, false)
 	want(0, false)
 	j.stay["a"] = time.Now().Add(gathering)

@@ -184,7 +184,7 @@ func (s *leisurely) ReadAt(p []byte, offset uint64) error {
 	return s.Object.ReadAt(p, offset)
 }
 
-// While the source is slower than the network, the sender says how far it is, and who comes late hears of it.
+// While the source is slower than the network, the sender says how far it is, and a receiver that comes late hears of it.
 func TestSlowSourceIsAnnouncedAndTold(t *testing.T) {
 	b := onLAN(t, 2, link.Shape{})
 	b.file(60_000_000)
@@ -214,11 +214,11 @@ func TestSlowSourceIsAnnouncedAndTold(t *testing.T) {
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
 	if told < 8 || heardAt == source.Info().Length {
-		t.Errorf("while it was read it was told %d times how far it is; who came at half of it heard of it at %d of %d bytes", told, heardAt, source.Info().Length)
+		t.Errorf("while it was read it was told %d times how far it is; the one that came at half of it heard of it at %d of %d bytes", told, heardAt, source.Info().Length)
 	}
 }
 
-// C39: who is cut off for longer than the sender waits for it, and hears that it goes on for others when it is back, has all soon after.
+// C39: a receiver that is cut off for longer than the sender waits for it, and hears that it goes on for others when it is back, has all soon after.
 func TestReceiverIsCutOffForLong(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(9_000_000)

@@ -13,6 +13,7 @@ import (
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -22,14 +23,28 @@ import (
 type standing struct {
 	receive.Landing
 	at      string
+	beats   bool // it is slow: it goes on meanwhile
+	pulse   *pulse.Pulse
 	answers chan struct{}
 	kept    chan struct{} // closed when it was kept
 	keeps   *atomic.Int32
 }
 
 func (s *standing) stands(at string) {
-	if s.at == at {
-		<-s.answers
+	if s.at != at {
+		return
+	}
+	beat := time.NewTicker(100 * time.Millisecond)
+	defer beat.Stop()
+	for {
+		select {
+		case <-s.answers:
+			return
+		case <-beat.C:
+			if s.beats {
+				s.pulse.Beat()
+			}
+		}
 	}
 }
 
@@ -90,7 +105,7 @@ func TestFrozenDiskFailsAlone(t *testing.T) {
 					return
 				}
 				c.Path, c.DiskPatience = b.dirs[0], time.Second
-				c.Left = func(string, time.Time) func() { return func() { close(answers) } }
+				c.Left = func(pulse.Disk, string, time.Time) func() { return func() { close(answers) } }
 				land := c.Open
 				c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
 					landing, err := land(ctx, info)
@@ -133,7 +148,7 @@ func standsAt(b *bench, at string, patience time.Duration) (disk *standing, told
 			return
 		}
 		c.Path, c.DiskPatience = noDisk, patience
-		c.Left = func(what string, _ time.Time) func() {
+		c.Left = func(_ pulse.Disk, what string, _ time.Time) func() {
 			told <- what
 			return func() { told <- "answers" }
 		}
@@ -143,6 +158,7 @@ func standsAt(b *bench, at string, patience time.Duration) (disk *standing, told
 			return find(ctx, info)
 		}
 		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			disk.pulse = pulse.Of(ctx)
 			disk.stands("open")
 			landing, err := land(ctx, info)
 			disk.Landing = landing
@@ -197,7 +213,7 @@ func TestDiskThatStandsFailsAlone(t *testing.T) {
 }
 
 // A disk that stands for longer than the sender is patient, and then goes on, is not given up meanwhile: the replica says that it is
-// there, and nobody takes the sender for silent who did not listen.
+// there, and does not take the sender for silent to which it did not listen.
 func TestDiskThatGoesOnIsWaitedFor(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(1_500_000)
@@ -205,6 +221,20 @@ func TestDiskThatGoesOnIsWaitedFor(t *testing.T) {
 	time.AfterFunc(14*time.Second, func() { close(disk.answers) })
 	receipts := b.receiveAll(t.Context(), change, func(c *receive.Config) { c.Patience = 3 * time.Second })
 	result, err := b.send(t.Context(), func(c *send.Config) { c.Patience = 12 * time.Second })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
+}
+
+// One write may take longer than a sender may be silent, on a disk that goes on all the while: the replica does not take the
+// sender for silent to which it did not listen.
+func TestSlowWriteIsWaitedFor(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(1_500_000)
+	disk, _, change := standsAt(b, "write", time.Minute)
+	disk.beats = true
+	time.AfterFunc(5*time.Second, func() { close(disk.answers) })
+	receipts := b.receiveAll(t.Context(), change, func(c *receive.Config) { c.Patience = 3 * time.Second })
+	result, err := b.send(t.Context())
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
 }

@@ -20,7 +20,6 @@ type worker struct {
 	log     *slog.Logger
 	config  *Config
 	places  *places
-	disks   *disks
 	metrics *metrics
 	client  *sdk.Client // for what session agents carry
 	name    string
@@ -53,11 +52,7 @@ type job struct {
 }
 
 func newWorker(log *slog.Logger, config *Config, places *places, metrics *metrics, client *sdk.Client, name string) *worker {
-	still := new(disks)
-	if config != nil {
-		still.patience = config.DiskPatience.Std()
-	}
-	return &worker{log: log, config: config, places: places, disks: still, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
+	return &worker{log: log, config: config, places: places, metrics: metrics, client: client, name: name, wake: make(chan struct{}, 1), jobs: make(map[string]*job)}
 }
 
 func (w *worker) isKnown() bool {
@@ -89,7 +84,8 @@ func (w *worker) assign(tasks *replicav1.Tasks) {
 	}
 }
 
-// told notes the newest key, which a replica says at once that it has, and who has no part any more. The caller has the lock.
+// told notes the newest key, and which replicas have no part any more. A replica reports at once that it has the key. The caller has the
+// lock.
 func (w *worker) told(j *job, task *replicav1.Task) {
 	if j == nil {
 		return
@@ -182,7 +178,7 @@ func (w *worker) stop() {
 	}
 	w.mu.Unlock()
 	w.working.Wait()
-	if count, of := w.disks.all(); count > 0 {
+	if count, of := w.places.disks.all(); count > 0 {
 		w.log.Warn("stopping while disks do not answer, which may keep this process from ending", "calls", count, "disks", of)
 	}
 }

@@ -141,8 +141,8 @@ func (a *app) flags(command *cobra.Command) {
 	}
 }
 
-// checkKey refuses a call without what it needs, and a phrase that was given and is empty, which is what a variable that is not set leaves in a script: a
-// sender that made another up would wait for ever.
+// checkKey refuses a call without what it needs, and an empty phrase, which is what a variable that is not set leaves in a script: a
+// sender that made up a phrase instead would wait for ever.
 func (a *app) checkKey(command *cobra.Command, _ []string) error {
 	if err := command.ValidateRequiredFlags(); err != nil {
 		return usageError{err}

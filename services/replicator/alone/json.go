@@ -15,7 +15,7 @@ import (
 
 // How it ended is written as JSON in the words of the managers: a program that reads replications reads these, too.
 
-// asJSON writes who has it, of at least so many; why and detail say why it ended before it was over.
+// asJSON writes which receivers have it, of at least so many; why and detail say why it ended before it was over.
 func (a *app) asJSON(result send.Result, receivers int, why, detail string) error {
 	r := &replicav1.Replication{
 		State: endOf(result.Members, receivers), Reason: why, Detail: detail, Name: result.Info.Name, Length: result.Info.Length, Root: rootOf(result.Root), SentBytes: result.Sent,

@@ -29,7 +29,7 @@ type line struct {
 	away  map[netip.AddrPort]*absence // receivers that are silent
 }
 
-// saidEvery is how often it is said how far all is where there is no terminal.
+// saidEvery is how often the progress is written where there is no terminal.
 const saidEvery = 10 * time.Second
 
 // absence is a receiver's silence.
@@ -38,7 +38,7 @@ type absence struct {
 	told  bool
 }
 
-// silentFor is how long a receiver is silent of which that is said: one whose disk is busy is soon heard again.
+// silentFor is how long a receiver has been silent when that is said: one whose disk is busy is soon heard again.
 const silentFor = 3 * time.Second
 
 func (l *line) sending(p send.Progress) {
@@ -59,7 +59,7 @@ func (l *line) sending(p send.Progress) {
 		bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(slowest), done, len(p.Members), away)
 }
 
-// absences says where there is no terminal, which has their number all the time, who falls silent, and who is back.
+// absences says which receivers fall silent, and which are back, where there is no terminal: a terminal shows all the time how many are silent.
 func (l *line) absences(members []send.Receipt, now time.Time) {
 	if l.isTerminal() {
 		return
@@ -119,7 +119,7 @@ func (l *line) show(now time.Time, format string, args ...any) {
 	fmt.Fprintf(l.to, "\r%s%s", text, strings.Repeat(" ", max(0, 78-len(text))))
 }
 
-// now says how far all is if it was not said for a while. What is soon over says it in the end. The caller has the lock.
+// now writes the progress if it was not written for a while. A replication that is soon over writes it at the end alone. The caller has the lock.
 func (l *line) now(at time.Time, format string, args ...any) {
 	switch {
 	case l.said.IsZero():

@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
-// Where nobody sees the line, it is said what comes from whom, and every 10 s how far it is.
+// Where nobody sees the line, it is said what comes from which sender, and every 10 s how far it is.
 func TestProgressIsSaidNowAndThen(t *testing.T) {
 	var said bytes.Buffer
 	l := &line{to: &said}
@@ -26,7 +26,7 @@ func TestProgressIsSaidNowAndThen(t *testing.T) {
 	}
 }
 
-// Of a receiver that was given up it is said what may be the matter; who has it, or has said why not, is left alone.
+// Of a receiver that was given up it is said what may be the matter; one that has it, or has said why not, is left alone.
 func TestSilenceIsExplained(t *testing.T) {
 	var out bytes.Buffer
 	members := []send.Receipt{{Name: "one", Outcome: algo.Unknown}, {Name: "two", Outcome: algo.Complete}, {Name: "three", Outcome: algo.Failed, Reason: "left"}}
@@ -39,7 +39,7 @@ func TestSilenceIsExplained(t *testing.T) {
 	}
 }
 
-// Where nobody sees the line, it is said once who falls silent for more than a moment, and what becomes of it.
+// Where nobody sees the line, it is said once which receiver falls silent for more than a moment, and what becomes of it.
 func TestWhoIsSilentIsSaid(t *testing.T) {
 	var said bytes.Buffer
 	l := &line{to: &said}

@@ -35,7 +35,7 @@ func (p *paperSending) flags(command *cobra.Command) {
 // paperFlags are those that mean nothing in the fast profile.
 var paperFlags = []string{"lans", "payload", "dflt-timeout"}
 
-// checkOf refuses flags that mean nothing in the profile that was asked for: who gives one counts on it.
+// checkOf refuses flags that mean nothing in the profile that was asked for: a user that gives one counts on it.
 func (a *app) checkOf(command *cobra.Command, others []string) error {
 	for _, name := range others {
 		if command.Flags().Changed(name) {
@@ -45,8 +45,7 @@ func (a *app) checkOf(command *cobra.Command, others []string) error {
 	return nil
 }
 
-// isPaper tells which profile was asked for. There is no way into the paper's but by its name. Some flags are the fast one's
-// alone.
+// isPaper reports whether the paper profile was asked for. There is no way into it but by its name. fastFlags mean nothing in it.
 func (a *app) isPaper(command *cobra.Command, fastFlags ...string) (bool, error) {
 	switch a.profile {
 	case "fast":

@@ -38,7 +38,7 @@ type meeting struct {
 	group netip.AddrPort
 }
 
-// meet derives the key of a phrase, and the group where those meet who know it: an address of
+// meet derives from a phrase the key, and the group where all that know the phrase meet: an address of
 // the organization's own (RFC 2365), so that two replications seldom share one.
 func meet(phrase string) (meeting, error) {
 	plain := strings.Map(func(r rune) rune {

@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/pulse"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/receive"
@@ -82,7 +83,7 @@ goes on from there when it is called again. ` + statuses,
 	return command
 }
 
-// checkName says why no sender takes a name: it would answer nothing, and be waited for for ever.
+// checkName returns why senders do not take a name: they would not answer, and the receiver would wait for ever.
 func checkName(flag, name string, isNeeded bool) error {
 	switch {
 	case name == "" && isNeeded:
@@ -95,7 +96,7 @@ func checkName(flag, name string, isNeeded bool) error {
 	return nil
 }
 
-// check says which spans of time cannot be.
+// check returns which flags are times that cannot be.
 func (r *receiving) check() error {
 	switch {
 	case r.patience <= 0:
@@ -108,8 +109,8 @@ func (r *receiving) check() error {
 	return nil
 }
 
-// checkInto says why nothing can land there, whatever comes: who calls is told before it is waited for a sender. What is
-// found out later, that sender is told, too.
+// checkInto returns why nothing can land there, whatever comes: the user is told before a sender is waited for. Of what is
+// found out later the sender is told, too.
 func (r *receiving) checkInto() error {
 	if device.IsDevice(r.into) {
 		return r.device().Check()
@@ -173,14 +174,14 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 	return nil
 }
 
-// warnOfInterface says why nobody will be heard, which may change while it is waited.
+// warnOfInterface warns if nobody can be heard through the interface as it is now. That may change while the receiver waits.
 func (a *app) warnOfInterface() {
 	if device, err := net.InterfaceByName(a.lan); err == nil && unfit(*device) != "" {
 		a.log().Warn("nothing can be heard through this network interface", "interface", a.lan, "reason", unfit(*device))
 	}
 }
 
-// path is what it lands on from the root of all.
+// path is the absolute path of what it lands on.
 func (r *receiving) path() string {
 	if path, err := filepath.Abs(r.into); err == nil {
 		return path
@@ -188,8 +189,17 @@ func (r *receiving) path() string {
 	return r.into
 }
 
+// enter has ctx's pulse know on which disk it lands, wherever links lead: at each step, for a disk on the way may not answer.
+func (r *receiving) enter(ctx context.Context) {
+	_, _ = pulse.Resolve(r.path(), func(disk pulse.Disk) error { // opening it tells what is wrong
+		pulse.Of(ctx).On(disk)
+		return nil
+	})
+}
+
 // find finds what may be there already.
 func (r *receiving) find(ctx context.Context, info object.Info) (receive.Landing, error) {
+	r.enter(ctx)
 	if device.IsDevice(r.into) {
 		return receive.InspectDevice(ctx, r.device(), info)
 	}
@@ -226,6 +236,7 @@ func (r *receiving) makeDirectory() error {
 
 // open opens where it lands.
 func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
+	r.enter(ctx)
 	if device.IsDevice(r.into) {
 		return device.Land(ctx, r.device(), info)
 	}

@@ -157,7 +157,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	return verdict(result.Members, s.receivers)
 }
 
-// whom says for whom is waited before anything is sent.
+// whom says which receivers are waited for before anything is sent.
 func (s *sending) whom() string {
 	text := "the first receiver"
 	if s.receivers > 1 {
@@ -169,7 +169,7 @@ func (s *sending) whom() string {
 	return text
 }
 
-// begins says with how many it begins, if those are not all who were waited for.
+// begins says with how many receivers it begins, if fewer than were waited for.
 func (a *app) begins(s *sending, joined, refused int) {
 	missing := max(s.receivers-joined-refused, 0)
 	var why []string
@@ -196,7 +196,7 @@ func (s *sending) ceiling(device string) float64 {
 	return cmp.Or(float64(linkspeed.Stated(linkspeed.Interfaces, device)), linkspeed.Presumed)
 }
 
-// receipts shows who has it.
+// receipts shows which receivers have it.
 func (a *app) receipts(r send.Result) {
 	seconds := max(r.Took.Seconds(), 1e-6)
 	root := "its root is not known: not all of it was read"
@@ -227,7 +227,7 @@ func whyEnded(ctx context.Context, err error) string {
 	return "source_failed"
 }
 
-// ended has those fail whom a sender was still sending to when it ended.
+// ended has the receivers fail that a sender was still sending to when it ended.
 func ended(members []send.Receipt, why string) []send.Receipt {
 	for i := range members {
 		if members[i].Outcome == algo.Running {

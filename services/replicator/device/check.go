@@ -24,7 +24,7 @@ var ErrRefused = errors.New("device refused")
 var errGone = errors.New("the device is gone, or smaller than it was")
 
 // explained says what is wrong with a device that was large enough when it was opened: to the kernel one that was pulled out has
-// no bytes, so who writes is told that there is no space, and who reads that it ends.
+// no bytes, so a write returns that there is no space, and a read that the device ends.
 func explained(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, io.EOF) {
 		return errGone
@@ -189,7 +189,7 @@ func mounts(number string) (found []mount) {
 	return found
 }
 
-// Who asks whether a device is claimed has it for a moment: those of this process ask one after the other, and
+// Asking whether a device is claimed claims it for a moment: goroutines of this process ask one after the other, and
 // another that just looks at it is waited for.
 var asking sync.Mutex
 

@@ -42,7 +42,7 @@ func (h *holds) has(number uint64) bool {
 }
 
 // hold opens a device for this process alone. The kernel refuses with O_EXCL what is mounted, swapped to, or part of something. When it
-// does, isOurs tells whether that is for what this process has, or had just before.
+// does, isOurs reports whether that is because this process has it, or had it just before.
 func hold(path string) (file *held, isOurs bool, err error) {
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {

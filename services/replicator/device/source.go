@@ -65,7 +65,7 @@ func (s *Source) ReadAt(p []byte, offset uint64) error {
 // Holes returns what is taken for zeros. A device has something everywhere.
 func (s *Source) Holes() ([]object.Hole, error) { return s.unused, nil }
 
-// Changed says whether the device is used so that it can be written to: mounted and not read-only, whatever it is as
+// Changed returns an error if the device is used so that it can be written to: mounted and not read-only, whatever it is as
 // this process sees it, or used by what shows no mount of it here, as a mount of one of its parts, a volume manager, or
 // another container.
 func (s *Source) Changed() error {

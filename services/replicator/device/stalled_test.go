@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/device"
 )
 
-// What waits in memory for a device goes there piece by piece for who waits for that, and is all there when it is complete. One that
+// What waits in memory for a device goes there piece by piece for whoever waits for it, and is all there when it is complete. One that
 // nobody waits for any more, for the device did not answer, is not complete, and is kept.
 func TestDeviceIsWrittenByBeats(t *testing.T) {
 	const size = 24<<20 + 4096

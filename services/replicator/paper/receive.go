@@ -146,15 +146,15 @@ func (i *incoming) compete(now time.Time, actions []algo.Action) {
 		return
 	}
 	if i.rival.SN != 0 {
-		i.settle(time.Time{})
+		i.decide(time.Time{})
 	}
 	if sn != 0 {
 		i.rival = Competition{SN: sn, Heard: now, Due: due}
 	}
 }
 
-// settle ends a competition.
-func (i *incoming) settle(sent time.Time) {
+// decide ends a competition.
+func (i *incoming) decide(sent time.Time) {
 	i.rival.Sent = sent
 	if i.Trace != nil {
 		i.Trace(i.rival)
@@ -192,7 +192,7 @@ func (i *incoming) acknowledge(p wire.Packet) error {
 	}
 	i.got.ACKs++
 	if i.rival.SN == p.SN {
-		i.settle(time.Now())
+		i.decide(time.Now())
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ type announced struct {
 	keys   *keys
 }
 
-// gone are sessions that ended before they began, each with the highest number that was heard of it. One that announces with a
-// higher one is there again: what somebody repeats has no such.
+// gone are sessions that ended before they began, each with the highest number that was heard of it. A session that announces with a
+// higher number is there again: what somebody recorded and repeats has none.
 type gone map[uint32]uint64
 
 func (g gone) has(a announced) bool {
@@ -48,7 +48,7 @@ func (a announced) info() object.Info {
 	}
 }
 
-// as adds to what is said to a sender who says it, by which public key, and what it has heard.
+// as adds to a JOIN the replica's names, its proof by that public key, and the size of what it has heard.
 func (a announced) as(config Config, public []byte, j wire.Joining) wire.Joining {
 	j.Heard, j.Name, j.LAN = uint16(a.Size), config.Name, config.LAN
 	key := config.NameKey

@@ -13,18 +13,18 @@ import (
 // ErrDiskStalled says that the disk did not answer for longer than it is waited for.
 var ErrDiskStalled = pulse.ErrStalled
 
-// watched is a landing that is waited for as long as its disk answers. A call that does not return is left behind: when it does after
-// all, what is there is kept, and nothing of it appears. Until then the landing is of no use to anybody.
+// watched is a landing that is waited for as long as its disk answers. A call that does not return is left behind: if it returns after
+// all, what is there is kept, and nothing of it appears. Until then nobody may use the landing.
 type watched struct {
 	Landing
-	ctx   context.Context // of who waits
+	ctx   context.Context // of whoever waits
 	watch *pulse.Watch
 }
 
-// watch has what lands in the end be waited for as long as its disk answers.
-func (c Config) watch(env Env) Config {
-	ctx := c.life
-	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left, Activity: func() uint64 { return pulse.Activity(c.Path) }}
+// watch has what lands in the end be waited for as long as its disk answers, also when the ground has moved meanwhile; not for much longer
+// once ctx has ended.
+func (c Config) watch(ctx context.Context, env Env) Config {
+	watch := &pulse.Watch{Log: env.Log, Path: c.Path, Patience: c.DiskPatience, Left: c.Left}
 	find, open := c.Find, c.Open
 	if find != nil {
 		c.Find = func(inner context.Context, info object.Info) (Landing, error) {
@@ -111,7 +111,7 @@ func (w *watched) end(what string, call func() error) error {
 	return w.await(what, call)
 }
 
-// unlocked is a landing of who has a lock: it is free while bytes land, for that may take long, and others have to go on.
+// unlocked is a landing that gives up its user's lock while bytes land: that may take long, and others have to go on.
 type unlocked struct {
 	Landing
 	lock *sync.Mutex
@@ -141,26 +141,26 @@ func (u unlocked) Adopt(count uint64) error {
 	return u.Landing.Adopt(count)
 }
 
-// stands reports whether nothing is taken from the network, for the disk does not take what came. The caller has the lock.
-func (r *replica) stands() bool {
-	return r.watch.Stands() && r.rules != nil && r.rules.State() == wire.Receiving
+// isHeldUp reports whether nothing is taken from the network, for the disk has not taken yet what came. The caller has the lock.
+func (r *replica) isHeldUp() bool {
+	return r.watch.HoldsUp() && r.rules != nil && r.rules.State() == wire.Receiving
 }
 
-// silence is for how long nothing was heard of the sender. While the disk stands nobody listens. The caller has the lock.
+// silence is for how long nothing was heard of the sender. While the disk holds up the replica nobody listens. The caller has the lock.
 func (r *replica) silence(now time.Time) time.Duration {
-	if r.stands() {
+	if r.isHeldUp() {
 		r.pollHeard = now
 	}
 	return now.Sub(r.pollHeard)
 }
 
-// aliveEvery is how often who cannot listen, for its disk stands, says that it is there: it is given up after a minute otherwise. It
-// is waited for only for a moment each time.
-const aliveEvery = 10 * time.Second
+// aliveEvery is how often a replica that its disk holds up says that it is there: the sender would give it up after a minute for its
+// silence, or after 10 s for nothing getting to it. Each time the sender waits for it only for a moment.
+const aliveEvery = 5 * time.Second
 
-// stay says now and then that this replica is there although its disk stands. The caller has the lock.
+// stay says now and then that this replica is there although its disk holds it up. The caller has the lock.
 func (r *replica) stay(now time.Time) {
-	if r.stands() && now.Sub(r.toldAlive) > aliveEvery {
+	if r.isHeldUp() && now.Sub(r.toldAlive) > aliveEvery {
 		r.toldAlive = now
 		r.rules.Enter(wire.Receiving, wire.NoReason, object.Root{}, now)
 	}

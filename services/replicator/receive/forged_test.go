@@ -35,7 +35,7 @@ func receiving(t *testing.T, length uint64) *replica {
 	return r
 }
 
-// Who has no key takes no memory: not with packets of as many blocks as there are, and not with those of others' sessions.
+// A receiver that has no key takes no memory: not with packets of as many blocks as there are, and not with those of others' sessions.
 func TestForgedPacketsTakeNoMemory(t *testing.T) {
 	r := receiving(t, 4<<30)
 	datagram := make([]byte, 1472)

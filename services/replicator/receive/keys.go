@@ -11,7 +11,7 @@ import (
 
 const (
 	// forgetAfter is how long what was sealed under an earlier key is taken once something came under a later one: it may have been
-	// overtaken on its way. Nobody who was put out may speak for longer.
+	// overtaken on its way. A member that was put out can speak for as long, and no longer.
 	forgetAfter = 2 * time.Second
 	// listenAfter is how long a sender is listened for under an earlier key once a later one was told: it goes over to
 	// that within 2 s.

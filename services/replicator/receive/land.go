@@ -9,7 +9,7 @@ import (
 )
 
 // LandObject begins to receive an object into a directory. What others have left there, and nobody has gone on with for long,
-// is removed by who comes next: sources that changed do not come again.
+// the next landing removes: sources that changed do not come again.
 func LandObject(ctx context.Context, dir string, info object.Info) (*object.Landing, error) {
 	landing, err := object.Land(ctx, dir, info)
 	if errors.Is(err, object.ErrBusy) {

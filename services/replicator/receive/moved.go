@@ -15,14 +15,14 @@ import (
 // lookEvery is how often it is looked whether the network interface is still the one on which the group is listened to.
 const lookEvery = time.Second
 
-// errMoved says that nothing is heard any more by what was opened at the network interface.
+// errMoved says that the sockets that were opened at the network interface hear nothing any more.
 var errMoved = errors.New("the network interface was made anew, or has another address")
 
 // Run receives one object, and returns once it is there, or why it is not. When the network interface was made anew, or has another
 // address, it goes on there from what it has.
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	var before Stats
-	config.life = ctx
+	config = config.watch(ctx, env)
 	for {
 		receipt, err := hear(ctx, env, config)
 		receipt.Stats = receipt.Stats.after(before)
@@ -99,9 +99,11 @@ func onGround(ctx context.Context, place multicast.Place, socket *udp.Socket) (c
 	}
 }
 
-// moved returns errMoved in place of an error, if that is why all ended, and nothing is in the way of going on.
+// moved returns errMoved in place of an error that says no more than that all has ended, if the ground has moved and nothing is in the way
+// of going on. What was found out before that, as that the disk is full, stays the reason.
 func moved(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); err != nil && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
+	isEnd := errors.Is(err, errMoved) || errors.Is(err, context.Canceled)
+	if why := context.Cause(ctx); isEnd && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
 		return why
 	}
 	return err

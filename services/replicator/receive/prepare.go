@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// comingEvery is how often who still reads what it has says so.
+	// comingEvery is how often a replica that still reads what it has says so.
 	comingEvery = 250 * time.Millisecond
-	// refusals is how often it is said that a replica will not be, and refuseEvery is how far apart: nothing answers
+	// refusals is how often a replica says that it will not be, and refuseEvery is how far apart: nothing answers
 	// that, and a datagram may be lost.
 	refusals    = 5
 	refuseEvery = 40 * time.Millisecond
@@ -26,14 +26,13 @@ const (
 
 // prepare finds out what is there already, which may take as long as it takes to read it, and tells the
 // sender meanwhile that somebody comes; or if nothing can land here, why.
-func prepare(ctx context.Context, env Env, config Config, mouth *udp.Socket, heard announced, again bool) (*watched, error) {
+func prepare(ctx context.Context, config Config, mouth *udp.Socket, heard announced, again bool) (*watched, error) {
 	private, err := ecdh.X25519().GenerateKey(rand.Reader) // for no other JOIN
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
 	h := &herald{config: config, mouth: mouth, heard: heard, public: private.PublicKey().Bytes()}
 	done := h.comes(ctx)
-	config = config.watch(env)
 	landing, err := land(ctx, config, heard.info(), again)
 	done()
 	if err != nil {
@@ -45,7 +44,7 @@ func prepare(ctx context.Context, env Env, config Config, mouth *udp.Socket, hea
 	return landing.(*watched), nil
 }
 
-// herald tells the sender of who has not joined.
+// herald tells the sender of a replica that has not joined.
 type herald struct {
 	config Config
 	mouth  *udp.Socket

@@ -12,7 +12,7 @@ import (
 // thatIsThere is the landing of what is whole.
 type thatIsThere struct{ Landing }
 
-// Who waits for another replication of the same looks again what is there when that is done, although what was there before
+// A receiver that waits for another replication of the same looks again what is there when that is done, although what was there before
 // was something else.
 func TestWhoWaitedLooksAgainWhatIsThere(t *testing.T) {
 	whole, opened := false, 0
@@ -36,7 +36,7 @@ func TestWhoWaitedLooksAgainWhatIsThere(t *testing.T) {
 	}
 }
 
-// A device is busy for who looks what is there, too, while an earlier task has it still written: that is waited for.
+// A device is busy for whoever looks what is there, too, while an earlier task has it still written: that is waited for.
 func TestWhoLooksWhatIsThereWaitsForABusyDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looked := 0

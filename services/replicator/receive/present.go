@@ -13,14 +13,15 @@ import (
 type Existing interface {
 	// Root hashes it; there is none if it changes meanwhile, or is of no use.
 	Root(ctx context.Context) (root object.Root, there bool, err error)
-	// Confirm says whether what was hashed is still there; durable has it be on disk.
+	// Confirm returns an error if what was hashed is not there any more; durable has it be on disk.
 	Confirm(durable bool) error
 	Close() error
 }
 
 // present is something of the object's name and length, as if all had landed. It is hashed beside
-// what the sender does: who joins must not be late for that.
+// what the sender does: a replica that hashed first would join too late.
 type present struct {
+	life     context.Context // of whoever receives
 	existing Existing
 	length   uint64
 	stop     context.CancelFunc
@@ -34,8 +35,8 @@ type present struct {
 // Inspect begins to hash what may be the object. As a landing it is whole, and complete if its root is
 // the object's; otherwise it is damaged, and left as it is.
 func Inspect(ctx context.Context, existing Existing, length uint64) Landing {
-	ctx, stop := context.WithCancel(ctx)
-	p := &present{existing: existing, length: length, stop: stop, hashed: make(chan struct{})}
+	p := &present{life: ctx, existing: existing, length: length, hashed: make(chan struct{})}
+	ctx, p.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(p.hashed)
 		p.root, p.there, p.err = existing.Root(ctx)
@@ -70,7 +71,7 @@ func (p *present) Zeros(uint64) error                 { return errWhole }
 func (p *present) Ahead(uint64, []byte) (bool, error) { return false, errWhole }
 func (p *present) Adopt(uint64) error                 { return errWhole }
 
-// Complete compares the root. Whatever is wrong with what is there, it is not the object.
+// Complete compares the root. Whatever is wrong with what is there, it is not the object; if it was not hashed to the end, nobody knows.
 func (p *present) Complete(length uint64, root object.Root, durable bool) error {
 	<-p.hashed
 	err := p.err
@@ -79,6 +80,8 @@ func (p *present) Complete(length uint64, root object.Root, durable bool) error 
 		err = fmt.Errorf("%w: what is there has another root", object.ErrDamaged)
 	case err == nil:
 		err = p.existing.Confirm(durable)
+	case p.life.Err() != nil:
+		return errors.Join(context.Cause(p.life), p.end())
 	}
 	if err != nil {
 		return errors.Join(object.ErrDamaged, err, p.end())

@@ -35,46 +35,46 @@ var (
 // Config is what a replica is told.
 type Config struct {
 	Place multicast.Place
-	// Key is the group's: who has it may send and receive. Next returns the newest that the managers have made, which may be
-	// another while something is received; nil where there are none.
+	// Key is the group's: whoever has it may send and receive. Next returns the newest that the managers have made, which may be
+	// another while something is received. It is nil where there are no managers.
 	Key  []byte
 	Next func() []byte
 	// Name is what the sender calls this replica by, and LAN where it is. NameKey is what it proves the name with; nil where
 	// senders do not ask for that.
 	Name, LAN string
 	NameKey   []byte
-	// SenderProves has nobody be believed to send who does not have NameKey, too. Senders of earlier versions do not show that.
+	// SenderProves has only a sender be believed that has NameKey, too. Senders of earlier versions do not show that.
 	SenderProves bool
 	// Find returns what may be there already, once it is known what is replicated; nil is that nothing
 	// may be. It may be nil itself.
 	Find func(ctx context.Context, info object.Info) (Landing, error)
 	// Open opens what lands, once it is known what.
 	Open func(ctx context.Context, info object.Info) (Landing, error)
-	// Waits has one that finds the same being received there already wait for that, instead of refusing.
+	// Waits has a replica that finds the same object being received there already wait for that, instead of refusing.
 	Waits bool
 	// Durable has what landed be on disk before it counts as complete.
 	Durable bool
-	// Leaves has one that is interrupted tell the sender, which is not to expect it again.
+	// Leaves has a replica that is interrupted tell the sender not to expect it again.
 	Leaves bool
 	// Await is how long a sender is waited for; zero waits for ever.
 	Await time.Duration
-	// Path is what the disk is known by that it lands on. DiskPatience is how long that may not answer; zero is for ever. Left is told
-	// what call of it is left behind then, and since when it stands, and what it returns that the call has returned; it may be nil.
+	// Path names what the replica lands on. DiskPatience is how long the disk of that may not answer; zero is for ever. After that the call
+	// that stands is left behind: Left is told which one, of which disk, and since when it has stood. The function that Left returns is
+	// called if the call returns after all. Left may be nil.
 	Path         string
 	DiskPatience time.Duration
-	Left         func(what string, since time.Time) (answers func())
-	life         context.Context // of who wants the replica, on whatever ground
-	// Patience is how long a sender may be silent before it is given up; zero is for ever, for who knows otherwise whether it is there.
+	Left         func(disk pulse.Disk, what string, since time.Time) (answers func())
+	// Patience is how long a sender may be silent before it is given up; zero is for ever, where managers know whether it is there.
 	Patience time.Duration
 }
 
 // Env is what a receiver runs in.
 type Env struct {
 	Log *slog.Logger
-	// Begins is told who sends what, as soon as that is heard, and again of a sender that takes over. It may be nil.
+	// Begins is told which sender is heard and what it sends, and again when another takes over. It may be nil.
 	Begins func(sender netip.AddrPort, info object.Info)
-	// Waits is told that the sender that was heard does not answer, or is not heard any more before it began, for so long that it
-	// may never: it is waited for, it or another. It may be nil.
+	// Waits is called when the sender that was heard does not answer, or fell silent before it began, for so long that it
+	// may never: the replica goes on to wait, for it or another. It may be nil.
 	Waits func()
 	// Progress is told how far it is, at the beginning and now and then. It may be nil.
 	Progress func(Progress)
@@ -143,7 +143,7 @@ func (s Stats) after(before Stats) Stats {
 func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced) (Receipt, error) {
 	var before Stats
 	for again := false; ; again = true {
-		landing, err := prepare(ctx, env, config, mouth, heard, again)
+		landing, err := prepare(ctx, config, mouth, heard, again)
 		if err != nil {
 			return Receipt{Info: heard.info()}, err
 		}
@@ -213,6 +213,7 @@ type replica struct {
 	up     *wire.Box
 	down   *wire.Box
 	ring   *ring
+	life   context.Context // of whoever wants it, on this ground
 
 	mu         sync.Mutex
 	welcomed   bool
@@ -237,7 +238,7 @@ type replica struct {
 	done          time.Time // when it was settled
 	isLast        bool      // what was there before is not tried again
 	isOver        bool
-	settling      sync.WaitGroup
+	completing    sync.WaitGroup
 	stats         Stats
 	stop          context.CancelFunc
 	shown         time.Time
@@ -262,7 +263,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 
 // run joins and receives until it is over.
 func (r *replica) run(ctx context.Context) error {
-	interrupted := ctx.Done()
+	r.life = ctx
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	tasks, inner := errgroup.WithContext(ctx)
@@ -271,7 +272,7 @@ func (r *replica) run(ctx context.Context) error {
 	tasks.Go(func() error { return r.keepJoining(inner) })
 	tasks.Go(func() error {
 		select {
-		case <-interrupted:
+		case <-r.life.Done():
 			if !errors.Is(context.Cause(ctx), errMoved) {
 				r.leave()
 			}
@@ -285,7 +286,7 @@ func (r *replica) run(ctx context.Context) error {
 		return errors.Join(r.mouth.Conn().SetReadDeadline(now), r.ear.Conn().SetReadDeadline(now))
 	})
 	err := tasks.Wait()
-	r.settling.Wait()
+	r.completing.Wait()
 	if ctx.Err() != nil && !r.isSettled && err == nil && r.ended == nil {
 		err = context.Cause(ctx)
 	}
@@ -312,7 +313,7 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 
 const (
 	joinEvery = 50 * time.Millisecond
-	// unanswered is after how long it is said that a sender does not answer. One waits for others for 5 s before it does.
+	// unanswered is after how long it is said that a sender does not answer. A sender that waits for others answers after 5 s.
 	unanswered = 10 * time.Second
 	idle       = 100 * time.Millisecond
 	// busy is how long what comes is waited for while there is something to do.

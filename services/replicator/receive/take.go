@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -41,7 +42,8 @@ func (r *replica) take(datagram []byte, _ netip.AddrPort) {
 	}
 }
 
-// another hears a sender that begins while this one's is silent: if it has the same, that was started again, and is followed.
+// another hears a sender that begins while this replica's own is silent: if it has the same object, the sender was started again, and is
+// followed.
 func (r *replica) another(head wire.Head, datagram []byte) {
 	r.mu.Lock()
 	isSilent := r.welcomed && !r.isSettled && !r.isOver && time.Since(r.pollHeard) > goneAfter
@@ -55,7 +57,7 @@ func (r *replica) another(head wire.Head, datagram []byte) {
 	}
 }
 
-// announced notes that the sender is still there: who came early may have to wait for others.
+// announced notes that the sender is still there: a replica that came early may have to wait for others.
 func (r *replica) announced(head wire.Head, datagram []byte) error {
 	if _, err := r.ring.open(nil, head, wire.SaltSize+wire.PublicSize, datagram); err != nil {
 		return err
@@ -255,7 +257,7 @@ func (r *replica) opened(head wire.Head, payload []byte) error {
 	case wire.Seal:
 		length, root, err := wire.ParseSeal(payload)
 		if err == nil && r.rules != nil && r.rules.State() == wire.Landed {
-			r.settle(length, root)
+			r.complete(length, root)
 		}
 		return err
 	}
@@ -284,15 +286,17 @@ func (r *replica) welcome(id algo.ID, payload []byte) error {
 	return nil
 }
 
-// settle compares the root and has the object appear, beside what goes on.
-func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
+// complete compares the root and has the object appear, beside what goes on.
+func (r *replica) complete(length uint64, root [wire.RootSize]byte) {
 	r.rules.Enter(wire.Settling, wire.NoReason, [wire.RootSize]byte{}, time.Now())
-	r.settling.Go(func() {
+	r.completing.Go(func() {
 		err := r.landing.Complete(length, object.Root(root), r.config.Durable)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.isSettled = err == nil
 		switch {
+		case r.isInterrupted(err): // nothing is wrong with what is there
+			return
 		case errors.Is(err, object.ErrDamaged) && r.resumed > 0 && !r.isLast && r.ended == nil:
 			r.ended, r.isOver = errOther, true
 			r.stop()
@@ -305,6 +309,12 @@ func (r *replica) settle(length uint64, root [wire.RootSize]byte) {
 		r.rules.Enter(wire.Complete, wire.NoReason, root, time.Now())
 		_ = r.ear.Conn().SetReadDeadline(time.Now()) // to report it now
 	})
+}
+
+// isInterrupted reports whether an error says no more than that nobody wants the replica any more, on this ground or at all.
+func (r *replica) isInterrupted(err error) bool {
+	why := context.Cause(r.life)
+	return why != nil && errors.Is(err, why)
 }
 
 // bye ends the replica: the sender knows how it went, or goes, and says why if something is wrong.
@@ -343,7 +353,7 @@ func (r *replica) fail(err error) {
 	}
 }
 
-// explain tells the sender in words what a report has one letter for: as who cannot take part does. It is lost if the
+// explain tells the sender in words what a report has one letter for, as a receiver that cannot take part does. It is lost if the
 // network loses it. The caller has the lock.
 func (r *replica) explain(err error) {
 	r.joinAs(wire.Joining{Refused: reasonOf(err), Detail: err.Error()})

@@ -49,13 +49,19 @@ func (s *session) carried(err error) error {
 	return nil
 }
 
-// stand has what is sent go over the network interface as it is now.
+// stand has what is sent go over the network interface as it is now, and other senders be heard there.
 func (s *session) stand() {
 	now, err := multicast.FootingOf(s.socket, s.config.Place)
 	if err != nil || now == s.footing {
 		return
 	}
-	if err = now.Carry(s.socket); err == nil {
+	if s.others != nil {
+		err = now.Hear(s.others, s.config.Place.Group)
+	}
+	if err == nil {
+		err = now.Carry(s.socket)
+	}
+	if err == nil {
 		s.footing = now
 		s.env.Log.Info("the network interface was made anew", "interface", s.config.Place.Interface)
 	}

@@ -14,7 +14,7 @@ import (
 const (
 	announceFirst = 10 * time.Millisecond
 	announceMost  = 200 * time.Millisecond
-	// announceLate is how often those are told who come later.
+	// announceLate is how often receivers that come later are told.
 	announceLate = 500 * time.Millisecond
 	// ipHeaders is how many bytes of a frame are IP and UDP.
 	ipHeaders = 28
@@ -45,8 +45,8 @@ func largest(config Config) (int, error) {
 	return most, nil
 }
 
-// announce tells the group what there is, in the largest datagram and in the smallest: who
-// hears only that has a path that does not carry more.
+// announce tells the group what there is, in the largest datagram and in the smallest: a
+// receiver that hears only the smallest has a path that does not carry more.
 func (s *session) announce(take func() uint64) error {
 	a := s.announcement()
 	sizes := []int{s.largest, wire.MinDatagram}
@@ -104,7 +104,7 @@ func (s *session) gather(ctx context.Context) error {
 	}
 }
 
-// decide says whether it begins, or why it never will. It is late when nobody is waited for any more.
+// decide reports whether the sender begins, or why it never will. It is late when nobody is waited for any more.
 func (s *session) decide(late bool) (begins bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *session) decide(late bool) (begins bool, err error) {
 	return false, fmt.Errorf("%w within %v: do receivers listen on %v with this key, and does the switch carry multicast?", ErrNobody, s.config.Wait, s.config.Place.Group)
 }
 
-// forgetGone forgets who joined and says so no more, before it has begun. The caller has the lock.
+// forgetGone forgets receivers that joined and do not say so any more, before the sender has begun. The caller has the lock.
 func (s *session) forgetGone() {
 	for key, p := range s.joined {
 		if time.Since(p.seen) > comingFor {
@@ -145,7 +145,7 @@ func (s *session) sleep(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// begin decides how the object is cut, and welcomes all who joined.
+// begin decides how the object is cut, and welcomes all that have joined.
 func (s *session) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +241,7 @@ func (s *session) awake() {
 	}
 }
 
-// join takes a member in. One that says so again was not heard to be welcomed.
+// join takes a member in. A member that joins again has not heard that it is welcome.
 func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	j, public, secret, err := s.openJoin(head, datagram)
 	if err != nil {
@@ -296,12 +296,12 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	s.env.Log.Info("receiver joined", "receiver", j.Name, "address", from.String(), "lan", j.LAN)
 }
 
-// mostKeys is of how many keys it is noted what was heard: a receiver takes a few each time it begins. Who has a key can make any
-// number more, and keeps nobody out with them.
+// mostKeys is for how many receivers' keys it is noted what was heard: a receiver takes a few each time it begins. Whoever has the
+// group's key can make any number more, and keeps nobody out with them.
 const mostKeys = 16 * maxMembers
 
 // repeats notes the number of a JOIN, and reports whether that one or a later one of its key was heard before: anybody can send
-// again what was recorded. So a key is known for longer than who had it: it may have begun anew with another.
+// again what was recorded. So a key is remembered for longer than the receiver that had it, which may have begun anew with another.
 func (s *session) repeats(key [wire.PublicSize]byte, number uint64) bool {
 	next, isKnown := s.joins[key]
 	if isKnown && number < next {
@@ -313,22 +313,22 @@ func (s *session) repeats(key [wire.PublicSize]byte, number uint64) bool {
 	return false
 }
 
-// comingFor is how long it counts that somebody said that it comes.
+// comingFor is how long a receiver counts as coming after it has said so.
 const comingFor = 3 * time.Second
 
-// comes notes that somebody still reads what it has. The caller has the lock.
+// comes notes that a receiver still reads what it has. The caller has the lock.
 func (s *session) comes(name string) {
 	if _, known := s.coming[name]; known || len(s.coming) < maxMembers {
 		s.coming[name] = time.Now()
 	}
 }
 
-// isExpecting reports whether somebody may still come. The caller has the lock.
+// isExpecting reports whether a receiver may still come. The caller has the lock.
 func (s *session) isExpecting() bool {
 	return s.isComing() || s.config.Stay != nil && time.Now().Before(s.config.Stay())
 }
 
-// isComing reports whether somebody still reads what it has. The caller has the lock.
+// isComing reports whether a receiver still reads what it has. The caller has the lock.
 func (s *session) isComing() bool {
 	for _, heard := range s.coming {
 		if time.Since(heard) < comingFor {
@@ -362,7 +362,7 @@ const (
 	mostOwn   = 32
 )
 
-// hasRoom reports whether somebody may join, in place of what it was before. The caller has the lock.
+// hasRoom reports whether a receiver may join, in place of what it was before. The caller has the lock.
 func (s *session) hasRoom(by who) bool {
 	others, own := 0, 0
 	for _, p := range s.joined {

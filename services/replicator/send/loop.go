@@ -297,7 +297,7 @@ func (l *loop) check() error {
 	defer l.mu.Unlock()
 	l.root = object.Root(l.source.hash.Sum())
 	l.rules.Seal(l.root)
-	l.shown = time.Time{} // told at once: who has all is complete by it, whatever comes next
+	l.shown = time.Time{} // told at once: replicas that have all are complete by it, whatever comes next
 	return nil
 }
 
@@ -324,8 +324,8 @@ func (l *loop) end() error {
 	return l.changed()
 }
 
-// changed says whether the source has changed since it was hashed, where it was sent after that and
-// somebody says that it is not what came.
+// changed returns an error if the source has changed since it was hashed, where it was sent after that and
+// a receiver says that something else came.
 func (l *loop) changed() error {
 	l.mu.Lock()
 	isDamaged := slices.ContainsFunc(l.receipts(), func(r Receipt) bool { return r.Reason == wire.Damaged.String() })
@@ -341,7 +341,7 @@ func (s *session) isLeft(p *peer) bool {
 	return s.config.Leaves && s.rules != nil && s.rules.Member(p.id).Outcome == algo.Unknown
 }
 
-// farewell tells all members that the sender goes, and why if something is wrong. Before it has begun they are who has joined.
+// farewell tells all members that the sender goes, and why if something is wrong. Before it has begun these are all that have joined.
 func (s *session) farewell(reason string) { s.tell(wire.Bye, wire.AppendBye(nil, reason)) }
 
 // tell tells all members the last that they hear of this sender.

@@ -13,10 +13,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
-// RefusedError says that all who came refused.
+// RefusedError says that all receivers that came refused.
 type RefusedError struct{ Receipts []Receipt }
 
-// mostNamed is of how many it is said in an error why they refused.
+// mostNamed is for how many receivers an error says why they refused.
 const mostNamed = 3
 
 func (e *RefusedError) Error() string {
@@ -41,8 +41,8 @@ type who struct {
 	address netip.Addr
 }
 
-// identify returns who says something, unless it says a name that it does not prove, and the key by which it wants this sender
-// to prove itself, too; nil if it does not. The caller has the lock.
+// identify returns which receiver a JOIN is of, unless it has a name that it does not prove, and the key by which the receiver wants
+// this sender to prove itself; nil if it does not. The caller has the lock.
 func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, mutual []byte, ok bool) {
 	if s.isOut(j.Name) {
 		return who{}, nil, false
@@ -67,21 +67,21 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 	return who{}, nil, false
 }
 
-// refusal is what somebody said who cannot take part. It holds until the same joins.
+// refusal is what a receiver said that cannot take part. It holds until the same receiver joins.
 type refusal struct {
 	wire.Joining
 	who
 	at netip.AddrPort
 }
 
-// isSame reports whether a refusal is of who was this member.
+// isSame reports whether a refusal is of the receiver that was this member.
 func (p *peer) isSame(r *refusal) bool { return p.who == r.who }
 
 func (r *refusal) receipt() Receipt {
 	return Receipt{Name: printable.Text(r.Name), LAN: printable.Text(r.LAN), Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
 }
 
-// refuse notes that somebody cannot take part. It says so several times. The caller has the lock.
+// refuse notes that a receiver cannot take part, which says so several times. The caller has the lock.
 func (s *session) refuse(j wire.Joining, by who, from netip.AddrPort) {
 	j.Detail = printable.Text(j.Detail)
 	r := &refusal{j, by, from}
@@ -94,7 +94,7 @@ func (s *session) refuse(j wire.Joining, by who, from netip.AddrPort) {
 	s.env.Log.Warn("receiver refused", "receiver", j.Name, "address", from.String(), "lan", j.LAN, "reason", j.Refused.String(), "detail", j.Detail)
 }
 
-// refusals are of those who take no part, by their names: one that is called a second time beside itself
+// refusals are of receivers that take no part, by their names: a receiver that is started a second time beside itself
 // refuses, and takes nothing from the first. The caller has the lock.
 func (s *session) refusals() []*refusal {
 	if len(s.refused) == 0 {

@@ -20,8 +20,8 @@ func says(number uint64, member byte, j wire.Joining) []byte {
 	return wire.NewSecret([]byte{0}, wire.Salt{1}).JoinAs(number, public[:], j)
 }
 
-// Who says that it comes is waited for as long as it says so itself: what anybody sends again that has recorded it counts no second
-// time, also when who said it has joined, or refused.
+// A receiver that says that it comes is waited for as long as it says so itself: what anybody sends again that has recorded it counts no second
+// time, also when the one that said it has joined, or refused.
 func TestRepeatedComingIsNotWaitedFor(t *testing.T) { synctest.Test(t, repeatedComingIsNotWaitedFor) }
 
 func repeatedComingIsNotWaitedFor(t *testing.T) {
@@ -104,7 +104,7 @@ func TestEarlierProcessPutsNobodyOut(t *testing.T) {
 	s.admit(p)
 	hears(t, s, earlier)
 	if status := s.rules.Member(p.id); status.Outcome != algo.Running || p.isOld {
-		t.Errorf("who lives is %v, and is put out: %v", status.Outcome, p.isOld)
+		t.Errorf("the one that lives is %v, and is put out: %v", status.Outcome, p.isOld)
 	}
 	want(2, 3)
 }

@@ -33,9 +33,9 @@ func (e *RivalError) Error() string {
 const (
 	// mostRivals is of how many other sessions it is noted how much of them was answered.
 	mostRivals = 64
-	// yieldFor is how long those are told who still join one that ends: they have heard it, and looked at their disks.
+	// yieldFor is how long a sender that ends tells receivers that still join it: they have heard it, and looked at their disks since.
 	yieldFor = 250 * time.Millisecond
-	// atOnce is how far apart two begin, or start, who do so at once.
+	// atOnce is how far apart two senders may begin, or start, to count as doing so at once.
 	atOnce = 100 * time.Millisecond
 )
 
@@ -45,8 +45,8 @@ type rivals struct {
 	number uint64            // of the next FENCE
 }
 
-// isNew notes the number of an announcement, and reports whether it is the first with it: who repeats what was announced is
-// answered no more often than that was said.
+// isNew notes the number of an announcement, and reports whether it is the first with it: an announcement that somebody
+// repeats is answered no more often than it was made.
 func (r *rivals) isNew(session uint32, number uint64) bool {
 	next, known := r.heard[session]
 	if known && number < next || !known && len(r.heard) >= mostRivals {
@@ -59,8 +59,8 @@ func (r *rivals) isNew(session uint32, number uint64) bool {
 	return true
 }
 
-// another tells another sender that announces something of this one. What it announces ends nobody: anybody may have recorded
-// it. The other does the same, and what it tells has an effect here, for only who lives can write it.
+// another tells another sender that announces something of this one. What the other announces ends nobody: anybody may have recorded
+// it. The other does the same, and what it tells has an effect here, for only a sender that lives can write it.
 func (s *session) another(datagram []byte, _ netip.AddrPort) {
 	head, err := wire.ParseHead(datagram)
 	if err != nil || head.Kind != wire.Announce || head.Session == s.salt.Session() {
@@ -92,8 +92,8 @@ func (s *session) fence(head wire.Head, datagram []byte) {
 	}
 }
 
-// yieldsTo reports whether this sender ends and the other goes on. Never do both end: who has begun stays one that has, and
-// of how long ago that was each hears later than it was said, so that neither takes the other for elder than it is. The caller has
+// yieldsTo reports whether this sender ends and the other goes on. Never do both end: a sender that has begun never becomes one that has not, and
+// each hears the other's age later than it was said, so that neither takes the other for elder than it is. The caller has
 // the lock.
 func (s *session) yieldsTo(other wire.Fencing) bool {
 	if hasBegun := s.rules != nil; hasBegun != other.HasBegun() {
@@ -105,7 +105,7 @@ func (s *session) yieldsTo(other wire.Fencing) bool {
 	return bytes.Compare(other.Salt[:], s.salt[:]) < 0
 }
 
-// yield tells all who have joined, and who join for a while, that this sender ends because of another.
+// yield tells all receivers that have joined, and those that join for a while, that this sender ends because of another.
 func (s *session) yield(ctx context.Context) {
 	s.tell(wire.Yield, nil)
 	pause.For(ctx, yieldFor)

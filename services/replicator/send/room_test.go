@@ -20,7 +20,7 @@ func crowd(s *session, receivers, earlier int) {
 }
 
 // As many receivers as may are served where each has begun anew, as all do that have something else of the same length; and no more
-// are. Who begins anew again and again is not taken any more, and keeps nobody out.
+// are. A receiver that begins anew again and again is not taken any more, and keeps nobody out.
 func TestReceiversAreCountedOnce(t *testing.T) {
 	tests := map[string]struct {
 		receivers, earlier int

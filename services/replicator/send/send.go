@@ -26,8 +26,8 @@ import (
 // ErrNobody says that nobody joined.
 var ErrNobody = errors.New("nobody joined")
 
-// BrokenOffError is the cause of a context that ends a sender because the whole cannot go on, of which it sends a part. Its
-// receivers are told why.
+// BrokenOffError is the cause with which a context ends a sender of one part because the whole cannot go on. The sender tells its
+// receivers why.
 type BrokenOffError struct{ Err error }
 
 func (e *BrokenOffError) Error() string { return e.Err.Error() }
@@ -36,10 +36,10 @@ func (e *BrokenOffError) Unwrap() error { return e.Err }
 // Config is what a sender is told.
 type Config struct {
 	Place multicast.Place
-	// Key is the group's: who has it may send and receive.
+	// Key is the group's: whoever has it may send and receive.
 	Key []byte
-	// NameKey returns the key by which who joins under a name has to prove it, or nil where it is believed without. It may be
-	// nil itself: nobody is asked.
+	// NameKey returns the key by which a receiver has to prove that a name is its own, or nil if that is believed without proof. NameKey
+	// may be nil: no receiver is asked.
 	NameKey func(name string) []byte
 	// Turn returns what the managers have changed since it began. It may be nil.
 	Turn func() Turn
@@ -57,12 +57,12 @@ type Config struct {
 	Slow     algo.Slow
 	// Patience is how long a receiver may be silent before it is given up.
 	Patience time.Duration
-	// Leaves has nothing be said to receivers that were given up when the sender goes: others carry the rest to them.
+	// Leaves has the sender say nothing at its end to receivers that it has given up: others carry the rest to them.
 	Leaves bool
-	// Exclusive has only one go on of several senders that have the key. It is for a key that people hand on: managers make
+	// Exclusive has only one of several senders with the key go on. It is for keys that people hand on: managers make
 	// one for each replication.
 	Exclusive bool
-	// Stay tells until when somebody may come, each time when it would end: it does not before that. It may be nil.
+	// Stay is asked when the sender would end, and returns until when it has to wait for receivers that may still come. It may be nil.
 	Stay func() time.Time
 }
 
@@ -125,7 +125,7 @@ type Result struct {
 	Offload  udp.Offload
 }
 
-// Run replicates a source to who joins, and returns once it is known how it went for each.
+// Run replicates a source to all receivers that join, and returns once it is known how it went for each.
 func Run(ctx context.Context, env Env, config Config) (Result, error) {
 	socket, err := multicast.Open(config.Place, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ type session struct {
 	env     Env
 	config  Config
 	socket  *udp.Socket
-	others  *udp.Socket // hears who else sends with the key; nil if nobody can
+	others  *udp.Socket // hears other senders with the key; nil if there can be none
 	rivals  rivals      // of the goroutine that hears them
 	stop    context.CancelCauseFunc
 	salt    wire.Salt
@@ -170,10 +170,10 @@ type session struct {
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more
 	secrets  secrets
-	out      []string // names of those who have no part any more
+	out      []string // names of receivers that have no part any more
 	joined   map[[wire.PublicSize]byte]*peer
 	joins    map[[wire.PublicSize]byte]uint64 // after the highest number of a JOIN, by its key
-	coming   map[string]time.Time             // who still reads what they have, and when that was heard
+	coming   map[string]time.Time             // receivers that still read what they have, and when that was heard
 	refused  map[who]*refusal
 	peers    []*peer // in the order of their numbers, once it has begun
 	rules    *algo.Sender
@@ -186,7 +186,7 @@ type session struct {
 	took     time.Duration
 	shown    time.Time
 	root     object.Root
-	// hasWarned says that it was told of somebody who joins under a name that it does not prove.
+	// hasWarned says that it was logged that a receiver joins under a name that it does not prove.
 	hasWarned bool
 }
 

@@ -14,11 +14,11 @@ type Turn struct {
 	// Key is the group's newest, and IsKnown that all have said that they have it.
 	Key     []byte
 	IsKnown bool
-	// Out are the names of those who have no part any more. None is ever taken back.
+	// Out are the names of receivers that have no part any more. None is ever taken back.
 	Out []string
 }
 
-// turnPatience is how long it is waited until all have said that they have another key: who was put out has the one before.
+// turnPatience is how long the sender waits until all have said that they have the new key: a receiver that was put out has the one before.
 const turnPatience = 2 * time.Second
 
 // turnEvery is how often it is looked for what managers have changed: not for each packet.
@@ -58,10 +58,10 @@ func (s *session) turn(now time.Time) {
 	}
 }
 
-// isOut reports whether who has a name has no part any more. The caller has the lock.
+// isOut reports whether the receiver of a name has no part any more. The caller has the lock.
 func (s *session) isOut(name string) bool { return slices.Contains(s.out, name) }
 
-// expel gives up those who have no part any more: nothing is taken from them, and nothing said to them. The caller has the lock.
+// expel gives up receivers that have no part any more: nothing is taken from them, and nothing said to them. The caller has the lock.
 func (s *session) expel() {
 	for key, p := range s.joined {
 		if !s.isOut(p.Name) || p.isOut {
@@ -81,8 +81,8 @@ func (s *session) expel() {
 	}
 }
 
-// openJoin opens a JOIN under the key that it can be under: a member's under the one that it joined under first, any other under
-// the newest, or one before, if its sender was not told yet.
+// openJoin opens a JOIN under the key that it may have: a member's under the one that it joined under first, any other under
+// the newest, or the one before, for a receiver that was not told of the newest yet.
 func (s *session) openJoin(head wire.Head, datagram []byte) (j wire.Joining, public []byte, under *wire.Secret, err error) {
 	candidates := []*wire.Secret{s.secrets.current, s.secrets.next, s.secrets.before}
 	if p := s.joined[wire.JoinKey(datagram)]; p != nil {

@@ -84,8 +84,8 @@ func hears(t *testing.T, s *session, datagram []byte) {
 	s.join(head, datagram, netip.MustParseAddrPort("10.0.0.1:7"))
 }
 
-// Who joins does so under the newest key that it was told, which the sender may not have been told, or not use yet. Who has
-// joined says so again under the key that it had then, however many there were since. Who is put out cannot, under any.
+// A receiver that joins does so under the newest key that it was told, which the sender may not have been told, or not use yet. A receiver that has
+// joined says so again under the key that it had then, however many there were since. A receiver that is put out cannot, under any.
 func TestJoinsOfEachKey(t *testing.T) {
 	s, told := turning(t)
 	now := time.Now()
@@ -108,7 +108,7 @@ func TestJoinsOfEachKey(t *testing.T) {
 	s.turn(now)
 	for key := range byte(3) {
 		if joins(t, s, key, 1, "a") || joins(t, s, key, 6, "a") {
-			t.Errorf("who is put out is taken under key %d", key)
+			t.Errorf("the one that is put out is taken under key %d", key)
 		}
 	}
 	if len(s.joined) != 2 {

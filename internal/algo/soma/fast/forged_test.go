@@ -181,7 +181,7 @@ func TestLiarsTakeTurns(t *testing.T) {
 	n.wantSentAtMost(2 * 17)
 }
 
-// What is reported of the future counts for nothing: who says nothing else is as one that is silent.
+// What is reported of the future counts for nothing: a member that says nothing else is as one that is silent.
 func TestReportsOfTheFutureCountAsSilence(t *testing.T) {
 	for name, ahead := range map[string]func(*wire.Reported){
 		"a poll to come":           func(r *wire.Reported) { r.Poll += 10 },

@@ -6,7 +6,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
-// holdMost is how long, once the root is known, those are waited for who may have all already.
+// holdMost is how long, once the root is known, members are waited for that may have all already.
 const holdMost = 5 * time.Second
 
 // hold is that no block is sent yet, because some members may have all already. They say that they
@@ -17,7 +17,7 @@ type hold struct {
 	until time.Time // zero before the root is known
 }
 
-// watch ends the hold when it is known of all who takes part what they have, and has the sender begin
+// watch ends the hold when it is known what each member has, and has the sender begin
 // with the first block that one of them misses.
 func (h *hold) watch(s *Sender, now time.Time) {
 	if !h.isOn || !s.sealed {

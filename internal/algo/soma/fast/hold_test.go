@@ -33,7 +33,7 @@ var whole = func() uint32 {
 	return shape.Blocks()
 }()
 
-// Who has all is sent the root alone.
+// A member that has all is sent the root alone.
 func TestWhoHasAllIsSentTheRoot(t *testing.T) {
 	n := holding(t, whole, whole, whole)
 	n.run(time.Minute)
@@ -43,7 +43,7 @@ func TestWhoHasAllIsSentTheRoot(t *testing.T) {
 	}
 }
 
-// Who has a part gets the rest, once, beside those who have all and those who have nothing.
+// A member that has a part gets the rest, once, beside those that have all and those that have nothing.
 func TestRestIsSentOnce(t *testing.T) {
 	for _, have := range [][]uint32{{whole, 20}, {whole, 20, 30, whole}, {0, whole}} {
 		n := holding(t, have...)

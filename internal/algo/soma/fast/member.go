@@ -134,8 +134,8 @@ const (
 	vainMost   = time.Second
 )
 
-// aim notes for whom packets may be of use. Whole blocks are sent again lowest first: of those before the first that a member
-// misses it has no use, and waits for its turn.
+// aim notes to which members packets may be of use. Whole blocks are sent again lowest first: a member has no use for those before the
+// first that it misses, and waits for its turn.
 func (s *Sender) aim(d Decision, now time.Time) {
 	if d.Do == SendPoll {
 		return
@@ -165,7 +165,7 @@ func (m *member) counts() bool {
 // mayAnswer reports whether polls may be answered: also by one that was given up, and may be back.
 func (m *member) mayAnswer() bool { return m.outcome == Running || m.outcome == Unknown && !m.left }
 
-// mayBeBack reports whether it was given up for its silence. Who answers, and to whom nothing gets, has nothing new to say.
+// mayBeBack reports whether a member was given up for its silence. A member that answers, and that nothing gets to, has nothing new to say.
 func (m *member) mayBeBack() bool {
 	return m.outcome == Unknown && !m.left && (m.isSilent || !m.isStarved())
 }

@@ -80,7 +80,7 @@ func (s *Sender) poll(now time.Time) Decision {
 	return d
 }
 
-// Linger decides what is done in place of the End for who may come yet: one that was given up, and is back, says so once it is
+// Linger decides what is done in place of the End while members may come yet: one that was given up, and is back, says so once it is
 // asked.
 func (s *Sender) Linger(now, until time.Time) Decision {
 	if s.polls.isDue(now) && slices.ContainsFunc(s.members, (*member).mayBeBack) {
@@ -107,8 +107,8 @@ func (s *Sender) asked() wire.Polled {
 	return asked
 }
 
-// turns is how many polls it takes until each member was asked. Several answer one where polls are so far apart that who is
-// asked alone would count as silent, or as starved, before its turn came.
+// turns is how many polls it takes until each member was asked. Several members answer one poll where polls are so far apart that a
+// member would count as silent, or as starved, before its turn came.
 func (s *Sender) turns() int {
 	if len(s.members) <= manyMembers {
 		return 1
@@ -117,8 +117,8 @@ func (s *Sender) turns() int {
 	return min(max(int(most/s.polls.gap()), 1), len(s.members))
 }
 
-// turn says who is to answer: whose number is turn, modulo every. It is the turn of who was not asked for longest, of those that
-// may answer: how many there were that have ended does not keep the others from being heard.
+// turn says which members are to answer: those whose number is turn, modulo every. It is the turn of the member that was not asked for
+// the longest time, of those that may answer: however many have ended, the others are heard.
 func (s *Sender) turn() (every, turn int) {
 	next := 0
 	for id, m := range s.members {

@@ -3,10 +3,10 @@ package fast
 import (
 	"maps"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/datagram"
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -218,8 +218,8 @@ func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
 	}
 }
 
-// slot is how long this member waits before it asks for something, so that others who miss the
-// same need not: each poll has another order.
+// slot is how long this member waits before it asks for something, so that others that miss the
+// same need not ask: each poll has another order.
 func (r *Receiver) slot() time.Duration {
 	return r.last.Slot * time.Duration((uint32(r.id)+r.last.Poll)%max(uint32(r.last.Members), 1))
 }
@@ -238,15 +238,7 @@ func (r *Receiver) ripen(now time.Time) {
 }
 
 // Due is when Report has something to say; zero if it is not known.
-func (r *Receiver) Due() time.Time {
-	switch {
-	case r.reportAt.IsZero():
-		return r.wantAt
-	case r.wantAt.IsZero():
-		return r.reportAt
-	}
-	return earlier(r.reportAt, r.wantAt)
-}
+func (r *Receiver) Due() time.Time { return moment.Soonest(r.reportAt, r.wantAt) }
 
 // Report returns what to tell the sender now, if anything.
 func (r *Receiver) Report(now time.Time) (report wire.Reported, ok bool) {
@@ -322,9 +314,3 @@ func (r *Receiver) wants(now time.Time) (wants []wire.Want) {
 	}
 	return wants
 }
-
-// Open is how many blocks are not whole.
-func (r *Receiver) Open() int { return len(r.open) }
-
-// Lost is how many packets of an open block are missing, for tests and records.
-func (r *Receiver) Lost(block uint32) int { return bits.OnesCount64(r.Missing(block)) }

@@ -38,7 +38,7 @@ func (k *repair) isOver() bool {
 type repairs struct {
 	blocks map[uint32]*repair
 	queue  []uint32
-	refill spans // whole blocks, for those who were away
+	refill spans // whole blocks, for members that were away
 }
 
 func (r *repairs) of(block uint32) *repair {

@@ -28,7 +28,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 		m.vain = vain{}
 	}
 	s.polls.unheard = 0
-	if s.gains(m, r) {
+	if s.gains(m, r) || !s.listens(r, now) {
 		m.vain = vain{}
 	}
 	m.taken = r.Taken
@@ -48,6 +48,13 @@ func (s *Sender) gains(m *member, r wire.Reported) bool {
 		return true
 	}
 	return r.Frontier > m.frontier || r.Frontier >= s.passed || r.State != m.state || r.Taken != m.taken
+}
+
+// listens reports whether a member has heard a poll of late. One that has not, and reports, has a disk that holds it up, and takes
+// nothing from the network meanwhile: nobody knows whether anything gets to it.
+func (s *Sender) listens(r wire.Reported, now time.Time) bool {
+	at, _, known := s.polls.of(r.Poll)
+	return known && now.Sub(at) <= 2*(max(maxPollGap, s.polls.least)+s.polls.roundTrip)
 }
 
 // claimsTooMuch reports whether somebody has landed what was not sent.
@@ -96,7 +103,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	}
 }
 
-// answered is the number that all have answered for who answer every poll: a round is over when the
+// answered is the number up to which all members have answered that answer every poll: a round is over when the
 // slowest has judged it, too.
 func (s *Sender) answered() uint64 {
 	least := s.next
@@ -108,7 +115,7 @@ func (s *Sender) answered() uint64 {
 	return least
 }
 
-// slowest finds out who is the slowest: its round trip is what polls and pace go by.
+// slowest finds out which member is the slowest: its round trip is what polls and pace go by.
 func (s *Sender) slowest(id ID) {
 	p := &s.polls
 	m, now := s.members[id], s.members[p.slowest]
@@ -131,14 +138,14 @@ func (s *Sender) follow(id ID, r wire.Reported) {
 		}
 	case wire.Complete, wire.Failed:
 		if m.outcome == Running || m.outcome == Unknown && !m.left {
-			m.settle(r, s.root, s.sealed)
+			m.conclude(r, s.root, s.sealed)
 		}
 		s.mail = append(s.mail, Decision{Do: SendBye, Member: id})
 	}
 }
 
-// settle is the member's receipt: only one that quotes the root counts.
-func (m *member) settle(r wire.Reported, root [wire.RootSize]byte, sealed bool) {
+// conclude takes the member's receipt: only one that quotes the root counts.
+func (m *member) conclude(r wire.Reported, root [wire.RootSize]byte, sealed bool) {
 	m.root, m.reason = r.Root, r.Reason
 	m.outcome = Complete
 	switch {

@@ -276,8 +276,8 @@ func (s *Sender) sends(d Decision, now time.Time) Decision {
 	return d
 }
 
-// piece is what is sent next: what was lost first, then what is new, then what those
-// miss who were away.
+// piece is what is sent next: what was lost first, then what is new, then what members
+// miss that were away.
 func (s *Sender) piece(room int) (Decision, bool) {
 	if s.hold.isOn {
 		return Decision{}, false
@@ -321,7 +321,7 @@ func (s *Sender) zeros(block uint32) uint32 {
 	return s.set.Zeros[at].End - block
 }
 
-// zeroed has a block of zeros repaired by saying so, and with it all that follow in a row: who has not heard of the one has not
+// zeroed has a block of zeros repaired by saying so, and with it all that follow in a row: a member that has not heard of the one has not
 // heard of them.
 func (s *Sender) zeroed(d Decision) Decision {
 	zeros := min(s.zeros(d.Block), s.passed-d.Block)
@@ -385,7 +385,7 @@ func (s *Sender) room(now time.Time) int {
 func (s *Sender) until(now time.Time, room int) time.Time {
 	until := s.polls.next()
 	if room == 0 && !s.isClosed() && s.hasWork() {
-		until = earlier(until, s.pace.next(now))
+		until = moment.Soonest(until, s.pace.next(now))
 	}
 	if until.Before(now) {
 		return now
@@ -395,13 +395,6 @@ func (s *Sender) until(now time.Time, room int) time.Time {
 
 func (s *Sender) hasWork() bool {
 	return !s.hold.isOn && (s.passed < s.set.Blocks() || len(s.repair.queue) > 0 || len(s.repair.refill) > 0)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // behind is the first block that somebody misses.

@@ -10,7 +10,7 @@ import (
 
 const mbit10 = 1.25e6
 
-// C38: a path that begins to swallow packets, while polls, which are small, still get through: who is behind it has
+// C38: a path that begins to swallow packets, while polls, which are small, still get through: a member behind it has
 // nothing new, and is given up after the patience, like one that is silent. The others have everything.
 func TestSwallowedPacketsAreNoticed(t *testing.T) {
 	n := begin(t, setting{length: 10e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8})
@@ -26,7 +26,7 @@ func TestSwallowedPacketsAreNoticed(t *testing.T) {
 	}
 }
 
-// Who was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
+// A member that was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
 // sent much meanwhile, and it says what it has said last.
 func TestWhoIsBackIsNotStarved(t *testing.T) {
 	n := begin(t, setting{length: 30e6, members: 2, uplink: cable{rate: mbit10, queue: 200}, cable: lan(mbit10), seed: 8, change: func(s *fast.Settings) { s.Patience = 30 * time.Second }})
@@ -45,8 +45,31 @@ func TestWhoIsBackIsNotStarved(t *testing.T) {
 	}
 }
 
-// Who was given up for its silence is asked on while the sender stays for others, a few times a second, and served once it is back: also
-// where all others have all. Who answers, and gets nothing, is not.
+// A member that hears nothing for minutes, for its disk holds it up, and says so every few seconds is not taken for a starved one, also
+// among so many that none counts as silent for a while: others are sent much meanwhile.
+func TestWhoDoesNotListenIsNotStarved(t *testing.T) {
+	far := func(int) cable { return cable{rate: mbit10, queue: 200, delay: 50 * time.Millisecond} }
+	n := begin(t, setting{length: 200e6, members: 14, uplink: cable{rate: mbit10, queue: 200}, cable: far, seed: 8, change: patient})
+	var said wire.Reported
+	n.tamper = func(r *wire.Reported) { said = *r }
+	n.run(5 * time.Second)
+	n.members[0].isDead = true
+	said.Wants = nil
+	for pause := 1500 * time.Millisecond; n.now.Sub(n.begun) < 2*time.Minute; pause = 5 * time.Second {
+		for end := n.now.Add(pause); n.now.Before(end); {
+			n.run(100 * time.Millisecond)
+			if got := n.sender.Member(0); got.Outcome != fast.Running {
+				t.Fatalf("after %v it counts as %+v", n.now.Sub(n.begun), got)
+			}
+		}
+		if err := n.sender.Report(0, said, n.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A member that was given up for its silence is asked on while the sender stays for others, a few times a second, and served once it is back: also
+// where all others have all. A member that answers, and gets nothing, is not.
 func TestWhoIsBackAtTheEndIsServed(t *testing.T) {
 	for _, isBack := range []bool{true, false} {
 		n := begin(t, setting{length: 10e6, members: 12, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 8, change: patient})
@@ -75,7 +98,7 @@ func TestWhoIsBackAtTheEndIsServed(t *testing.T) {
 	}
 }
 
-// Who misses something that comes after what another misses waits for its turn, as long as that takes: it is not given up, and
+// A member that misses something that comes after what another misses waits for its turn, as long as that takes: it is not given up, and
 // gets it also where the other is gone meanwhile.
 func TestWhoWaitsForItsTurnIsNotStarved(t *testing.T) {
 	for _, dies := range []bool{false, true} {
@@ -92,7 +115,7 @@ func TestWhoWaitsForItsTurnIsNotStarved(t *testing.T) {
 			n.run(100 * time.Millisecond)
 			one := n.sender.Member(0)
 			if one.Outcome == fast.Unknown {
-				t.Fatalf("after %v who waits for its turn is given up: %+v, the late one is %+v", n.now.Sub(n.begun), one, n.sender.Member(late.id))
+				t.Fatalf("after %v the one that waits for its turn is given up: %+v, the late one is %+v", n.now.Sub(n.begun), one, n.sender.Member(late.id))
 			}
 			if n.sender.Passed() == n.shape.Blocks() && one.Blocks > 0 && one.Blocks < n.shape.Blocks() {
 				waited += 100 * time.Millisecond
@@ -109,7 +132,7 @@ func TestWhoWaitsForItsTurnIsNotStarved(t *testing.T) {
 	}
 }
 
-// Who has all that was sent so far waits as long as need be for one that holds everybody up.
+// A member that has all that was sent so far waits as long as need be for one that holds everybody up.
 func TestWhoMissesNothingMayWait(t *testing.T) {
 	n := begin(t, setting{length: 4e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, seed: 8, cable: func(i int) cable {
 		return cable{rate: []float64{mbit100, mbit2 / 8}[i], queue: 20, delay: 100 * time.Microsecond}

@@ -191,7 +191,7 @@ func TestReorderingIsNoLoss(t *testing.T) {
 	}
 }
 
-// Who joins late is caught up, and holds up nobody.
+// A member that joins late is caught up, and holds up nobody.
 func TestLateMemberIsCaughtUp(t *testing.T) {
 	n := begin(t, setting{length: 20e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 6})
 	n.run(time.Second)
@@ -207,7 +207,7 @@ func TestLateMemberIsCaughtUp(t *testing.T) {
 	t.Logf("the late one after %v", late.finished.Sub(n.begun))
 }
 
-// What those missed who join late is sent again once, however many they are.
+// What members that join late have missed is sent again once, however many they are.
 func TestLateMembersShareOneCopy(t *testing.T) {
 	n := begin(t, setting{length: 20e6, members: 3, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 16})
 	var missed int
@@ -225,7 +225,7 @@ func TestLateMembersShareOneCopy(t *testing.T) {
 	}
 }
 
-// Who has not heard that much is zeros is told so again as it was told at first, and not block by block.
+// A member that has not heard that much is zeros is told so again as it was told at first, and not block by block.
 func TestLostZerosAreToldOfAtOnce(t *testing.T) {
 	const zeros = 50_000
 	n := begin(t, setting{
@@ -370,7 +370,7 @@ func TestEndlessWantsAreDetached(t *testing.T) {
 		}
 	}
 	if status := n.sender.Member(n.members[0].id); status.Outcome != fast.Unknown {
-		t.Errorf("who asks for ever is %v: %+v", status.Outcome, n.sender.Counts())
+		t.Errorf("the one that asks for ever is %v: %+v", status.Outcome, n.sender.Counts())
 	}
 }
 

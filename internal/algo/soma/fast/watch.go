@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// judgeSpan is over how long it is watched who is slow, and judgeLeast how many packets
+	// judgeSpan is how long members are watched until it is judged which is slow, and judgeLeast how many packets
 	// have to be sent meanwhile.
 	judgeSpan  = 200 * time.Millisecond
 	judgeLeast = 16
@@ -16,7 +16,7 @@ const (
 	// for modest: more is a broken link, or a lie.
 	greedy = 0.25
 	modest = 0.05
-	// lossySpans is for how many spans in a row a member may do so that says that as much is
+	// lossySpans is for how many spans in a row a member may ask for so much if it says that as much is
 	// lost: the window may be too large yet for a short queue, and packets are lost in bursts.
 	lossySpans = 5
 	// askedTwice is how often a member may ask for what it has told that it did not get: repairs are lost, too.
@@ -25,7 +25,7 @@ const (
 	slower = 4
 )
 
-// watch looks at who is silent, who is slow, and whether the network carries anything.
+// watch looks which members are silent, which are slow, and whether the network carries anything.
 func (s *Sender) watch(now time.Time) {
 	patience, most, isEnough := s.patience(), s.mostFor(), s.strangers.watch(s, now)
 	for id, m := range s.members {
@@ -55,8 +55,8 @@ func (s *Sender) watch(now time.Time) {
 	}
 }
 
-// strangers is since when nobody is left but who has joined and never answered; zero while there are others, or nobody. They
-// are waited for together, for one patience: who has the key could have one join after the other, without end.
+// strangers is since when no members are left but such as have joined and never answered; zero while there are others, or none. They
+// are waited for together, for one patience: whoever has the key could have one join after the other, without end.
 type strangers struct{ since time.Time }
 
 // watch reports whether they were waited for long enough.
@@ -95,7 +95,7 @@ func (s *Sender) patience() time.Duration {
 	return wait
 }
 
-// another chooses who is the slowest of those that are left.
+// another chooses the slowest of the members that are left.
 func (s *Sender) another() {
 	found := false
 	for id, m := range s.members {
@@ -175,8 +175,8 @@ func (s *Sender) attach() {
 	s.window.Again()
 }
 
-// drain empties the way now and then, so that the shortest round trip becomes known to all who
-// share it: without that, who comes later takes the queue of the others for a part of the way.
+// drain empties the way now and then, so that the shortest round trip becomes known to all senders that
+// share it: without that, one that comes later takes the queue of the others for a part of the way.
 type drain struct {
 	isOn  bool
 	until time.Time

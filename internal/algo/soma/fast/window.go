@@ -23,7 +23,7 @@ const (
 )
 
 // Window is how many packets may be on their way: it grows until packets wait for longer than they
-// may on their way to the slowest, and is lessened then by a share, so that two who send
+// may on their way to the slowest, and is lessened then by a share, so that two senders
 // over one link come to have as much each (Chiu and Jain, 1989).
 type Window struct {
 	packets  float64

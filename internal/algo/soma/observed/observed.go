@@ -22,7 +22,7 @@ type Window struct {
 // Size is how many packets it has.
 func (w Window) Size() int { return int(w.Last-w.First) + 1 }
 
-// Flow is one transfer, by who sends and to which group.
+// Flow is one transfer, known by its sender and its group.
 type Flow struct{ Server, Group netip.AddrPort }
 
 // Transfer is what was seen of one transfer.

@@ -67,7 +67,7 @@ func wantFile(t *testing.T, r *rapid.T) {
 		r.Fatalf("not over after 30 minutes; the server: %q", n.server.reason)
 	}
 	for i, c := range n.clients {
-		// Who has heard nothing at all does not know that there is something.
+		// A member that has heard nothing at all does not know that there is something.
 		if !c.Server().IsValid() {
 			continue
 		}

@@ -68,7 +68,7 @@ func (r *Receiver) Missing() uint64 { return r.missing.count() }
 // Expected is described at Missing.
 func (r *Receiver) Expected() uint64 { return r.expected }
 
-// Server is who sends, once something has come.
+// Server is the sender, once something has come.
 func (r *Receiver) Server() netip.AddrPort { return r.server }
 
 func (r *Receiver) take(now time.Time, p Packet) []Action {

@@ -229,7 +229,7 @@ func TestLostEndIsAskedFor(t *testing.T) {
 	e.want("done 522")
 }
 
-// Who comes late may hear the short last packet first, and finds out where it belongs.
+// A member that comes late may hear the short last packet first, and finds out where it belongs.
 func TestLastPacketHeardFirst(t *testing.T) {
 	e := listen(t, correcting)
 	e.data(3, 4, 100)

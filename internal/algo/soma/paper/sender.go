@@ -144,7 +144,7 @@ func (s *Sender) take(now time.Time, p Packet) (actions []Action) {
 }
 
 // yields reports whether another server, which sends to the same group, is the one that goes
-// on: who is a window ahead, else who has the lower address. The paper has one server.
+// on: the one that is a window ahead, else the one with the lower address. The paper has one server.
 func (s *Sender) yields(p Packet) bool {
 	if own := s.options.Address; !own.IsValid() || p.From == own {
 		return false

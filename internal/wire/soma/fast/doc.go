@@ -30,8 +30,8 @@
 //	                                                                 sealed: what is replicated; zeros
 //	                                                                 up to the size that it tests
 //	JOIN      member → sender  joining   zero                        clear: public key (32); sealed: who
-//	                                                                 it is, zeros up to 160 bytes; of one
-//	                                                                 who refuses, to 400
+//	                                                                 it is, zeros up to 160 bytes; if it
+//	                                                                 refuses, to 400
 //	WELCOME   sender → member  member's  zero, its id                the size of datagrams (2)
 //	DATA      sender → group   group     which packet, which block   a packet of the object
 //	PARITY    sender → group   group     64 + which shard, block     a shard of the block's code
@@ -40,17 +40,17 @@
 //	REPORT    member → sender  member's  zero, its id                a report
 //	SEAL      sender → member  member's  zero, its id                length (8), root (32)
 //	BYE       sender → member  member's  zero, its id                nothing
-//	FENCE     sender → sender  the two's zero                        clear: salt of who says it (16);
+//	FENCE     sender → sender  the two's zero                        clear: salt of its sender (16);
 //	                                                                 sealed: milliseconds since it
 //	                                                                 began, or waits (4), and what
 //	                                                                 it announces
 //	YIELD     sender → member  member's  zero, its id                nothing
 //
 // Of senders that were given the same group's key by mistake, one goes on. Each answers what another announces with a FENCE, to
-// where that says that it is, under a key that comes from both salts: who repeats an announcement of one that is gone cannot write
-// it, and nobody can repeat it to one that starts later. Who has to end by it tells its members with a YIELD, and they listen on.
-// Earlier versions know neither: such a sender goes on in any case, and such a member waits until the one that ended
-// counts as silent.
+// the address that the announcement says, under a key that comes from both salts. Whoever repeats an announcement of a sender that is
+// gone cannot write a FENCE, and nobody can repeat one to a sender that starts later. A sender that has to end by a FENCE tells its
+// members with a YIELD, and they listen on. Earlier versions know neither: such a sender goes on in any case, and such a member waits
+// until the sender that ended counts as silent.
 //
 // A member's keys, one for each direction, come from the two public keys (X25519) and
 // the group's key: other members do not know them. So nobody can report in another's
@@ -64,19 +64,19 @@
 //	           address (4) and port (2), name bytes (1), name
 //	joining    largest datagram heard (2), receive buffer (4), bytes that it has (8),
 //	           name bytes (1), name, LAN bytes (1), LAN;
-//	           of one who refuses: reason (1), text bytes (1), text;
+//	           if it refuses: reason (1), text bytes (1), text;
 //	           at its end: proof (14)
 //
-// Who still reads what it has says so with all bits of that number set, under a key of its own, and
+// A receiver that still reads what it has says so with all bits of that number set, under a key of its own, and
 // is no member yet. What comes in a JOIN counts once: a sender takes none with a number that it has heard under the JOIN's key, or a
 // lower one. A member that says that it has all of the object's bytes may have others: it compares their root
 // with the SEAL's, and joins anew, as another, if that is not the same.
 //
-// Where there are managers, a JOIN proves the name that it says: by a MAC with a key that the managers give to that one alone, over
+// Where there are managers, a JOIN proves the name that it says: by a MAC with a key that the managers give to that member alone, over
 // the salt, the sender's public key, the member's, and all that it says. The sender derives all names' keys from one
 // secret. Without managers, and from members of earlier versions, there are zeros.
 //
-// Who cannot take part, for it has no room or may not write there, refuses: it says why in a JOIN that is longer than
+// A receiver that cannot take part, as it has no room or may not write there, refuses: it says why in a JOIN that is longer than
 // others, under a key of its own, a few times, and expects no answer. It can join later, as anybody can. A member that fails
 // says so in a report, and before that why in such a JOIN, under its own key.
 //

@@ -118,7 +118,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 }
 
-// Who has the group's key, and no key of a name, is not believed by who has that name: neither to send, nor to have announced in a sender's
+// A member that has the group's key, and no key of a name, is not believed by the member that has that name: neither to send, nor to have announced in a sender's
 // session what that does not send. How large datagrams are is decided when members have joined.
 func TestNobodySendsForAnother(t *testing.T) {
 	told := fast.Announcement{Kind: 1, Permissions: 0o640, Length: 9, Time: time.Unix(1e9, 5), Sender: netip.MustParseAddrPort("10.1.2.3:7431"), Name: "n", Zeros: 1}
@@ -227,7 +227,7 @@ func TestFencesAreOfTwoSessions(t *testing.T) {
 	}
 }
 
-// Who refuses says why. What is said is cut off at a whole character, and what no correct peer says is not taken.
+// A member that refuses says why. What is said is cut off at a whole character, and what no correct peer says is not taken.
 func TestRefusals(t *testing.T) {
 	public := private(t).PublicKey().Bytes()
 	names := strings.Repeat("n", fast.MaxMember)

@@ -10,7 +10,7 @@ import (
 // Fencing is what a sender tells another that has the same group's key.
 type Fencing struct {
 	Announcement
-	Salt Salt          // of who tells it
+	Salt Salt          // of the sender that tells it
 	Age  time.Duration // since it began, or since it waits for members
 }
 

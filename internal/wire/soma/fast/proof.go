@@ -9,7 +9,7 @@ import (
 // ProofSize is how long a proof is: as much as is left in every JOIN, however long its names and its text are.
 const ProofSize = 14
 
-// Proof shows that a JOIN is of who has its name: all members have the group's key, and could say any name under it.
+// Proof shows that a JOIN is of the member that has its name: all members have the group's key, and could say any name under it.
 type Proof [ProofSize]byte
 
 // NameKey derives the key with which the member of a name proves it, from a secret that is the sender's, and no member's.

@@ -17,7 +17,7 @@ const (
 	phaseBits = 22
 )
 
-// ErrForged says that nobody sealed a datagram who has the key.
+// ErrForged says that a datagram was not sealed with the key.
 var ErrForged = errors.New("datagram was not sealed by a peer")
 
 // Salt is drawn by a sender each time it starts.

@@ -12,10 +12,10 @@ import (
 const (
 	announcedSize = 33
 	joiningSize   = 14
-	// joinPayload is how long what a JOIN seals is, always: a JOIN is longer than its answer.
+	// joinPayload is the length of what a JOIN seals, always: a JOIN is longer than its answer.
 	joinPayload = 160
-	// refusalPayload is how long what the JOIN of one who refuses seals is, always: it says why. Who knows no
-	// refusals takes it for a JOIN of a wrong size, and no member for one who joined.
+	// refusalPayload is the length of what a JOIN seals that refuses, and says why, always. A sender that knows no
+	// refusals takes it for a JOIN of a wrong size, and takes nobody in.
 	refusalPayload = 400
 	// MaxDetail is the longest text about why somebody refuses, in bytes.
 	MaxDetail = 240
@@ -208,7 +208,7 @@ func parseJoining(from []byte) (j Joining, err error) {
 	return j, err
 }
 
-// parseRefusal reads what one who refuses says after its names.
+// parseRefusal reads what a JOIN that refuses says after its names.
 func (j *Joining) parseRefusal(from []byte) error {
 	if len(from) < 2 || from[1] > MaxDetail || len(from) < 2+int(from[1]) {
 		return fmt.Errorf("%w: the reason in a JOIN is cut off or too long", ErrProtocol)

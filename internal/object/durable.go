@@ -8,38 +8,40 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // syncers is how many files are synced at once: most file systems make one flush
 // out of several.
 const syncers = 16
 
-// settle puts on disk all that a claim of the bytes before upTo is about: files,
+// makeDurable puts on disk all that a claim of the bytes before upTo is about: files,
 // whole ones with their modes, and the directories that have their names.
-func (l *Landing) settle(known *layout, upTo uint64) error {
+func (l *Landing) makeDurable(known *layout, upTo uint64) error {
 	if l.claimed.offset < known.head {
-		if err := l.settleHead(); err != nil {
+		if err := l.syncHead(); err != nil {
 			return err
 		}
 	}
-	first, last := l.settled, l.settled
+	first, last := l.durable, l.durable
 	for last < len(known.entries) && known.entries[last].start < upTo {
 		last++
 	}
-	if err := l.settleFiles(known.entries[first:last], upTo, true); err != nil {
+	if err := l.finishFiles(known.entries[first:last], upTo, true); err != nil {
 		return err
 	}
-	if err := l.settleNames(known.entries[first:last]); err != nil {
+	if err := l.syncNames(known.entries[first:last]); err != nil {
 		return err
 	}
-	l.settled = last
+	l.durable = last
 	if last > first && known.entries[last-1].end() > upTo {
-		l.settled-- // more of it will land
+		l.durable-- // more of it will land
 	}
 	return nil
 }
 
-func (l *Landing) settleHead() error {
+func (l *Landing) syncHead() error {
 	file, _, err := openPlain(l.partial.home.Root, headName, os.O_RDONLY)
 	if err != nil {
 		return err
@@ -50,19 +52,19 @@ func (l *Landing) settleHead() error {
 	return file.Close()
 }
 
-// settleFiles gives whole files their modes, and syncs them if they shall last.
-func (l *Landing) settleFiles(entries []entry, upTo uint64, durable bool) error {
+// finishFiles gives whole files their modes, and syncs them if they shall last.
+func (l *Landing) finishFiles(entries []entry, upTo uint64, durable bool) error {
 	var group errgroup.Group
 	group.SetLimit(syncers)
 	for i := range entries {
 		if e := &entries[i]; e.kind == File {
-			group.Go(func() error { return l.settleFile(e, e.end() <= upTo, durable) })
+			group.Go(func() error { return l.finishFile(e, e.end() <= upTo, durable) })
 		}
 	}
 	return group.Wait()
 }
 
-func (l *Landing) settleFile(e *entry, whole, durable bool) error {
+func (l *Landing) finishFile(e *entry, whole, durable bool) error {
 	file, info, err := l.openEntry(e.path)
 	if err != nil {
 		return err
@@ -97,37 +99,43 @@ func (l *Landing) unclaimed(e *entry) uint64 {
 	return max(l.claimed.offset, e.start) - e.start
 }
 
-// flush has what landed be written, file by file, so that whoever waits for the disk sees that it goes on.
-func (l *Landing) flush() error {
+// flush has what landed since the last claim be written, file by file, until the claim that is under way has ended: whoever waits for
+// the disk sees that it goes on. The sync of a small file beats often enough by itself.
+func (l *Landing) flush(ended <-chan struct{}) error {
 	if l.pulse == nil {
 		return nil
 	}
-	known := l.progress.now().layout
-	for i := range known.entries {
-		e := &known.entries[i]
-		if e.kind != File || e.end() <= l.resumed || e.start >= l.progress.now().landed {
+	now, claimed := l.progress.now(), l.synced.Load()
+	for i := range now.layout.entries {
+		e := &now.layout.entries[i]
+		if e.kind != File || e.size <= pulse.Piece || e.end() <= claimed || e.start >= now.landed {
 			continue
 		}
-		if err := l.flushFile(e); err != nil {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+		if err := l.flushFile(e, max(claimed, e.start)-e.start); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Landing) flushFile(e *entry) error {
+func (l *Landing) flushFile(e *entry, from uint64) error {
 	file, info, err := l.openEntry(e.path)
 	if err != nil {
 		return err
 	}
-	err = l.pulse.Flush(file, 0, uint64(info.Size()))
+	err = l.pulse.Flush(file, from, uint64(info.Size()))
 	l.pulse.Beat()
 	return errors.Join(err, file.Close())
 }
 
-// settleNames syncs the directories that these entries are in, and those that
+// syncNames syncs the directories that these entries are in, and those that
 // the partial is in.
-func (l *Landing) settleNames(entries []entry) error {
+func (l *Landing) syncNames(entries []entry) error {
 	synced := make(map[string]bool)
 	for i := range entries {
 		up := parent(entries[i].path)
@@ -176,9 +184,9 @@ func (l *Landing) withDirectory(path string, do func(*os.File) error) error {
 	return file.Close()
 }
 
-// settleDirectories gives the directories of a whole tree their modes, innermost
+// finishDirectories gives the directories of a whole tree their modes, innermost
 // first: one may close itself to its owner.
-func (l *Landing) settleDirectories(entries []entry, durable bool) error {
+func (l *Landing) finishDirectories(entries []entry, durable bool) error {
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := &entries[i]
 		if e.kind != Directory {
