@@ -8,8 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// Without fails only if no choice of parents for the children of the dead keeps the rules,
-// found by trying all.
+// Without fails only if no choice of parents for the children of the dead node keeps the rules: the test tries all choices.
 func TestWithoutFailsOnlyIfItMust(t *testing.T) {
 	const seed = 1
 	source := rand.New(rand.NewPCG(seed, 1))
@@ -41,7 +40,7 @@ func TestWithoutFailsOnlyIfItMust(t *testing.T) {
 	}
 }
 
-// repairable tells whether some parents for the children of a dead agent keep the rules.
+// repairable reports whether the rules hold with some choice of parents for the children of a dead agent.
 func (n network) repairable(built *tree.Tree, dead string) bool {
 	left := network{sender: n.sender, bound: n.bound}
 	for _, node := range n.nodes {

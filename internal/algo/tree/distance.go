@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// What a hop without measurement is taken for when trees are compared, one way. They are
-// pessimistic: of two parents, the one that was measured to be near is better.
+// What a hop is assumed to cost, one way, where it was not measured. The values are pessimistic: of
+// two parents, the one that was measured to be near is better.
 const (
 	assumedInside  = 500 * time.Microsecond // within a cluster
 	assumedAround  = AroundZone / 2         // between clusters of a zone
-	assumedBetween = 50 * time.Millisecond  // between others
+	assumedBetween = 50 * time.Millisecond  // between any others
 )
 
-// AroundZone is what a round trip between clusters of a zone is taken for that was not measured.
+// AroundZone is the assumed round trip between two clusters of a zone that was not measured.
 const AroundZone = 4 * time.Millisecond
 
 // distances are RTTs with names replaced by numbers, for quick look-up.
 type distances struct {
 	ids, labels     map[string]uint32
 	nodes, clusters map[[2]uint32]time.Duration
-	peers           map[uint32][]string // by the number of a node: those with which a time was measured
+	peers           map[uint32][]string // for each node's number, the names of the nodes to which a time was measured
 }
 
 func measure(rtt RTTs) *distances {
@@ -55,7 +55,7 @@ func number(times map[Pair]time.Duration, ids map[string]uint32) map[[2]uint32]t
 
 func ordered(a, b uint32) [2]uint32 { return [2]uint32{min(a, b), max(a, b)} }
 
-// rtt returns the time between two nodes, and whether it was measured.
+// rtt returns the round trip between two nodes, and whether it was measured.
 func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 	if a.id != 0 && b.id != 0 {
 		if rtt, measured := d.nodes[ordered(a.id, b.id)]; measured {
@@ -69,13 +69,13 @@ func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 	return 0, false
 }
 
-// step returns what the hop from a parent to a child adds to a way.
+// step returns what the hop from a parent to a child adds to a path.
 func (d *distances) step(parent, child *place) way {
 	hop, unmeasured := d.hop(parent, child)
 	return way{hop, 1, Latency{hop * time.Duration(1-unmeasured), unmeasured}}
 }
 
-// hop returns what the hop between two nodes costs, and how many of it were not measured.
+// hop returns what the hop between two nodes costs, and 1 if it was not measured, else 0.
 func (d *distances) hop(a, b *place) (time.Duration, int) {
 	if rtt, measured := d.rtt(a, b); measured {
 		return rtt / 2, 0
@@ -89,19 +89,19 @@ func (d *distances) hop(a, b *place) (time.Duration, int) {
 	return assumedBetween, 1
 }
 
-// SameZone tells whether two clusters' labels begin with the same zone: they are ZONE, or ZONE/RACK.
+// SameZone reports whether the labels of two clusters, ZONE or ZONE/RACK, begin with the same zone.
 func SameZone(a, b string) bool {
 	zoneA, _, _ := strings.Cut(a, "/")
 	zoneB, _, _ := strings.Cut(b, "/")
 	return zoneA != "" && zoneA == zoneB
 }
 
-// near tells whether two nodes are of one cluster, or one is a member beside the other.
+// near reports whether two nodes are of one cluster, or one of them is a member beside the other.
 func near(a, b Node) bool {
 	return a.Cluster != "" && a.Cluster == b.Cluster || a.isBeside(b) || b.isBeside(a)
 }
 
-// isBeside tells whether a node is a member that has another beside it.
+// isBeside reports whether the node is a member and the other node is the agent beside it.
 func (n Node) isBeside(other Node) bool {
 	return n.Kind == Member && other.Kind == Agent && n.Agent == other.Name
 }

@@ -46,7 +46,7 @@ func (t *Tree) word(at int) string {
 	return t.at(at).node.Kind.String()
 }
 
-// fedInside tells whether a node's parent is an agent of its own cluster.
+// fedInside reports whether a node's parent is an agent of its own cluster.
 func (t *Tree) fedInside(at int) bool {
 	p := t.at(at)
 	if p.parent == none || !t.agent(p.parent) {

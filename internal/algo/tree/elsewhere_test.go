@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// A member goes to another agent of its cluster, else to one of another; nobody else moves.
+// A member goes to another agent of its cluster or, if there is none, to an agent of another cluster; nobody else moves.
 func TestElsewhere(t *testing.T) {
 	nodes := []tree.Node{member("s", "x", ""), agent("a", "x", 3), agent("b", "y", 2), agent("b2", "y", 1), member("m", "y", "b")}
 	now := build(t, "s", nodes, tree.Bound{})

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// want finds the clusters that are there for members: their own, or those that are the nearest to
-// one of no cluster. The others are entered last: they would only be in the way.
+// want marks the clusters that are there for members: those with members of their own, and those
+// nearest to a member that has no cluster with agents. The other clusters are entered last: before
+// that they would only be in the way.
 func (d *draft) want() {
 	isTransit := func(agent int) bool { return d.at(agent).node.Transit }
 	for _, c := range d.clusters {
@@ -19,8 +20,8 @@ func (d *draft) want() {
 	}
 }
 
-// nearestCluster returns the cluster of the agent that is the nearest to a member, of those that were measured or are of
-// its zone; nil if there is none.
+// nearestCluster returns the cluster of the agent nearest to a member. It considers agents whose distance was measured
+// or that are of the member's zone, and returns nil if there are none.
 func (d *draft) nearestCluster(member int) (nearest *cluster) {
 	var shortest time.Duration
 	for _, c := range d.clusters {
@@ -43,8 +44,8 @@ func (d *draft) queue(ingress int) {
 	d.enter(root, 0)
 }
 
-// enterWanted enters the clusters that are wanted, and others only to have room for the
-// members from outside and for one of those that go on waiting.
+// enterWanted enters the wanted clusters. It enters others only as far as needed to have room for
+// the members from outside and for one of the clusters that still wait.
 func (d *draft) enterWanted() {
 	for len(d.waiting) > 0 && (d.waiting[0].wanted || d.spare <= len(d.outside)) {
 		d.enterNext()
@@ -61,8 +62,7 @@ func (d *draft) enterAll() {
 	}
 }
 
-// enterNext enters the next cluster, and if there is room for one only, the next that
-// brings room.
+// enterNext enters the next waiting cluster or, if there is room for one only, the next one that brings room.
 func (d *draft) enterNext() {
 	at := 0
 	if d.spare == 1 {

@@ -2,8 +2,8 @@ package tree
 
 import "cmp"
 
-// nearerIngress is Nearer for the sender: an agent that is clearly nearer to it enters the tree, and
-// feeds the one that did.
+// nearerIngress is Nearer for the sender: an agent that is clearly nearer to the sender becomes the
+// ingress, and feeds the agent that was the ingress before.
 func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	children := t.at(0).children
 	if len(children) != 1 || !t.agent(children[0]) {
@@ -32,14 +32,14 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	return r.done(), gain, true
 }
 
-// asIngress is how the sender would stand at an agent that it feeds.
+// asIngress returns how the sender would stand if it fed an agent.
 func (r *repair) asIngress(agent int) stand {
 	s := stand{parent: agent, nearness: nearness(r.at(agent), r.at(0).node)}
 	s.rtt, s.measured = r.dist.rtt(r.at(0), r.at(agent))
 	return s
 }
 
-// bestIngress returns the best agent to enter the tree instead of another.
+// bestIngress returns the best agent to be the ingress instead of old.
 func (r *repair) bestIngress(old int) (best stand, found bool) {
 	for at := range r.all() {
 		if at == old || !r.agent(at) || !r.mayEnter(at, old) || len(r.withRoom([]int{at})) == 0 {
@@ -60,15 +60,15 @@ func (r *repair) compareIngresses(a, b stand) int {
 	)
 }
 
-// mayEnter tells whether a cluster is entered once also if an agent of it enters the tree: it is the
-// one by which the cluster is entered, or the tree is entered there already.
+// mayEnter reports whether an agent may be the ingress without its cluster being entered twice. That
+// is so if its cluster is now entered through it, or is the cluster of the present ingress.
 func (r *repair) mayEnter(at, old int) bool {
 	p := r.at(at)
 	sameAsOld := p.node.Cluster != "" && p.node.Cluster == r.at(old).node.Cluster
 	return p.parent != none && (sameAsOld || nearness(r.at(p.parent), p.node) == elsewhere)
 }
 
-// enterBy has the sender feed one agent, and that one the agent which it fed.
+// enterBy has the sender feed the agent at, which then feeds old, the ingress until now.
 func (r *repair) enterBy(at, old int) {
 	above := r.at(at).parent
 	r.detach(at)

@@ -24,8 +24,8 @@ func lateNetwork() (nodes []tree.Node, rtt tree.RTTs) {
 	return nodes, rtt
 }
 
-// A tree that "must keep" a bound and was changed since says of whom it does not, and nobody moves lower where that would be
-// so: late is better than never, but not better than slow.
+// A tree that was to keep a bound and has been changed since names the members for which the bound is broken. Nobody moves
+// lower if that would break it: late is better than never, but not better than slow.
 func TestWhoIsLateIsSaidToBe(t *testing.T) {
 	nodes, rtt := lateNetwork()
 	built := build(t, "s", nodes, tree.Bound{RTT: rtt, MaxLatency: 35 * time.Millisecond, Load: tree.Load{Bytes: 1_000_000_000}})

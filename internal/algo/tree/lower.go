@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Lower returns the tree with an agent, and the members beside it, at a lower level: where it
-// belongs with the rate that it was seen to take, in bytes per second. Those that it fed over
-// links get new parents, and none of them, nor another that is not weaker, hangs below it. One that
-// is alone in its cluster goes below agents of others. It fails where nobody can take its place, with
-// a *FanOutError, or with a *LatencyError where a path would become too long, and none was.
+// Lower returns the tree with an agent, and the members beside it, at a lower level: where it belongs
+// by the rate that it was seen to take, in bytes per second. The nodes that it fed over links get new
+// parents. Neither they nor other agents that are at least as strong hang below it. An agent that is
+// alone in its cluster goes below agents of other clusters. Lower fails if nobody can take the
+// agent's place, with a *FanOutError if there is no room, or with a *LatencyError if a path would
+// become too long and none was before.
 func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || !t.agent(at) || !t.agent(t.at(at).parent) {
@@ -35,8 +36,8 @@ func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	return r.Tree, r.stillKeeps(t)
 }
 
-// below returns the agents that may feed a node that was so deep and takes so much, the
-// highest first.
+// below returns the agents, the highest first, that may feed the lowered node: they are at least as
+// deep as it was, and can send at its rate.
 func (r *repair) below(at, depth int, rate uint64) (parents []int) {
 	depths := map[int]int{}
 	for _, parent := range r.parents(at) {
@@ -51,8 +52,8 @@ func (r *repair) below(at, depth int, rate uint64) (parents []int) {
 	return parents
 }
 
-// insert attaches a node to one of several parents; if none has room, in the place of a weaker
-// agent, which it then feeds.
+// insert attaches a node to one of several parents. If none has room, the node takes the place of a
+// weaker agent, which it then feeds.
 func (r *repair) insert(at int, parents []int) error {
 	defer r.done()
 	for _, parent := range parents {
@@ -73,20 +74,20 @@ func (r *repair) insert(at int, parents []int) error {
 	return nil
 }
 
-// givesWay tells whether an agent may be fed by another, where its parent was to feed that one.
+// givesWay reports whether child may be fed by to, if to takes its place at its parent.
 func (r *repair) givesWay(child, to int) bool {
 	own := r.home(child) == r.home(to)
 	return r.agent(child) && (own || !r.fedInside(child)) && r.at(child).node.Capacity() < r.at(to).node.Capacity()
 }
 
-// leaves tells whether a node that was fed inside of another's cluster is not any more.
+// leaves reports whether an orphan, a member that was fed inside the cluster of the node at, is not fed inside it any more.
 func (r *repair) leaves(orphans []int, at int) bool {
 	return slices.ContainsFunc(orphans, func(orphan int) bool {
 		return r.home(orphan) == r.home(at) && !r.fedInside(orphan) && !r.agent(orphan)
 	})
 }
 
-// orphan takes from a node those that it feeds over links.
+// orphan detaches from a node the children that it feeds over links, and returns them.
 func (t *Tree) orphan(at int) (orphans []int) {
 	for _, child := range t.at(at).children {
 		if linked(t.at(at), t.at(child)) {

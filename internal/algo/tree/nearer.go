@@ -2,29 +2,28 @@ package tree
 
 import "time"
 
-// Gain is what a node has of another parent, or the sender of another agent that it feeds.
+// Gain is what a node gains by another parent, or the sender by another agent that it feeds.
 type Gain struct {
 	Node, From, To string
 	Inside         bool // To is beside the node or of its cluster, and From is not
-	// Was and Is are the round trips to a member's parents, or to an agent and back over the
-	// path from where the tree begins; 0 where one was not measured.
+	// Was and Is are round trips, before and after: between a member and its parent, or from the
+	// ingress along the tree to an agent and back. Both are 0 where one was not measured.
 	Was, Is time.Duration
 }
 
 const (
-	// nearer is how many times nearer a parent is that is clearly better, and leastNearer by
-	// how much at least.
+	// A parent is clearly nearer if it is at least nearer times as near, and nearer by at least leastNearer.
 	nearer      = 2
 	leastNearer = 2 * time.Millisecond
 )
 
-// Nearer returns the tree with a node, and all below it, at a clearly better parent than it has:
-// at the one that With would give it, by what is known of the node now. Clearly better is who is
-// beside it or of its cluster, where the other is not; or is twice as near, by what was measured.
-// There is none if it would make a path too long, or feed more than suits the load and more than
-// the other did. Agents that are fed inside their cluster, where all is near, or feed nobody, stay;
-// one that feeds nobody any more after a move is left out. For the sender it is another agent that
-// enters the tree, and then feeds the one that did.
+// Nearer returns the tree with a node, and all below it, at a clearly better parent: the one that
+// With would give it by what is now known of the node. A parent is clearly better if it is beside
+// the node or of its cluster and the present one is not, or if by measurement it is twice as near.
+// A move is not made if it would make a path too long, or if the new parent would then feed more
+// than suits the load and more than the old one did. Agents stay that are fed inside their cluster,
+// where all is near, or that feed nobody; an agent that feeds nobody after a move is left out. For
+// the sender, Nearer looks for another ingress, which then feeds the present one.
 func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	at, known := t.index.find(node.Name)
 	if known && at == 0 {
@@ -55,7 +54,7 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	return r.done(), gain, true
 }
 
-// allowedToo returns how many an agent may feed in the place of another: no fewer than that one did.
+// allowedToo returns how many an agent may feed in place of another: as many as that one feeds, at least one.
 func (r *repair) allowedToo(other int) int {
 	if r.bound.FanOut > 0 {
 		return 1
@@ -63,7 +62,7 @@ func (r *repair) allowedToo(other int) int {
 	return max(1, r.at(other).links)
 }
 
-// leaveOut takes an agent out that feeds nobody any more, and those that feed nobody then.
+// leaveOut takes an agent out that feeds nobody any more, and then each agent above it of which the same is true.
 func (t *Tree) leaveOut(agent int) {
 	for t.agent(agent) && len(t.at(agent).children) == 0 && t.at(agent).parent != 0 {
 		up := t.at(agent).parent
@@ -73,7 +72,7 @@ func (t *Tree) leaveOut(agent int) {
 	}
 }
 
-// mayGain tells whether another parent may be better for a node.
+// mayGain reports whether another parent may be better for a node.
 func (t *Tree) mayGain(at int, node Node) bool {
 	p := t.at(at)
 	if at == 0 || p.parent == none || p.node.Kind != node.Kind {
@@ -87,8 +86,8 @@ func (t *Tree) mayGain(at int, node Node) bool {
 	return nearness(up, node) == elsewhere || has && t.agent(beside) && beside != p.parent
 }
 
-// isFar tells whether there is an agent over which the path to another would be so much shorter,
-// whatever room it has. Those below that one are farther than itself.
+// isFar reports whether some other agent, whatever room it has, would make the path to this one
+// clearly shorter. Agents below this one need no exception: they are farther than itself.
 func (t *Tree) isFar(at int) bool {
 	r := t.repair()
 	path, _ := r.to(at)
@@ -103,7 +102,7 @@ const (
 	elsewhere
 )
 
-// nearness tells where a parent is from a node.
+// nearness says where a parent is as seen from a node.
 func nearness(parent *place, node Node) int {
 	switch {
 	case node.isBeside(parent.node):
@@ -114,12 +113,12 @@ func nearness(parent *place, node Node) int {
 	return elsewhere
 }
 
-// stand is how a node stands at its parent.
+// stand describes how well a node is placed at its parent.
 type stand struct {
 	parent   int
 	nearness int
 	path     way
-	rtt      time.Duration // by which it is judged
+	rtt      time.Duration // by which stands are compared
 	measured bool
 }
 
@@ -135,7 +134,7 @@ func (r *repair) stand(at int, node Node) stand {
 	return s
 }
 
-// isBetter tells whether one stand is clearly better than another.
+// isBetter reports whether a stand is clearly better than another.
 func (s stand) isBetter(than stand) bool {
 	if s.nearness != than.nearness {
 		return s.nearness < than.nearness
@@ -152,8 +151,9 @@ func (s stand) over(than stand) Gain {
 	return gain
 }
 
-// keeps tells whether a tree is still what it has to be: no path is too long that was not, and none
-// is longer by more than half of what the last hop is shorter.
+// keeps reports whether a move leaves the tree as it has to be: it makes no path too long, and if
+// it is only for nearness it lengthens the path by at most half of what the last hop becomes
+// shorter.
 func (r *repair) keeps(before, after stand) bool {
 	longer := after.path.cost - before.path.cost
 	limit, late := r.bound.MaxLatency, after.path.latency.Measured

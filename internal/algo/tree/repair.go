@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// With returns the tree with one more node, placed by the same rules as far as nobody else
-// has to move. Two things only Build can do: an agent that joins a cluster which had none
-// does not take over its members, nor the sender.
-// It fails with a *FanOutError if there is no room for the node.
+// With returns the tree with one more node, placed by the same rules as far as nobody else has to
+// move. So an agent that joins a cluster which had none takes over neither its members nor the
+// sender: only Build can do that. With fails with a *FanOutError if there is no room for the node.
 func (t *Tree) With(node Node) (*Tree, error) {
 	if _, known := t.index.find(node.Name); known || node.Name == "" {
 		return nil, fmt.Errorf("tree: %q cannot be added: the name is empty or taken", node.Name)
@@ -22,9 +21,9 @@ func (t *Tree) With(node Node) (*Tree, error) {
 	return other.done(), nil
 }
 
-// Without returns the tree without one node other than the sender. Of all nodes only the
-// children of the one that goes get new parents, and take along whom they feed. It fails
-// with a *FanOutError if the limit given leaves no room for that; Build may still find one.
+// Without returns the tree without one node other than the sender. Only the children of that node
+// get new parents, and they keep whom they feed. Without fails with a *FanOutError if the given
+// limit leaves no room; Build may still find a tree then.
 func (t *Tree) Without(name string) (*Tree, error) {
 	gone, known := t.index.find(name)
 	if !known || gone == 0 {
@@ -37,7 +36,7 @@ func (t *Tree) Without(name string) (*Tree, error) {
 	return r.done(), nil
 }
 
-// remove takes a node out of the tree and returns those it fed.
+// remove takes a node out of the tree and returns the nodes it fed.
 func (t *Tree) remove(gone int) []int {
 	orphans := slices.Clone(t.at(gone).children)
 	for _, orphan := range orphans {

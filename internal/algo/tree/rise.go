@@ -2,10 +2,10 @@ package tree
 
 import "fmt"
 
-// Rise returns the tree with an agent in the place of the one that feeds it, and that one fed by it. All others stay
-// where they are, so that it can be undone: that one must be of the same cluster, or be where its own is entered. The
-// agent may feed one more than suits it then, but not more than a limit that was given; where paths are bounded,
-// nobody rises.
+// Rise returns the tree with an agent and its parent changed places: the agent is fed from where its parent was, and
+// feeds its parent. All others stay where they are, so that the step can be undone; therefore the parent must be of
+// the same cluster, or be the agent through which its own cluster is entered. The agent may then feed one more than
+// suits it, but not more than a given limit. Rise fails if the latency is bounded.
 func (t *Tree) Rise(name string) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || !t.agent(at) || !t.fedInside(at) && !t.isEntry(t.at(at).parent) {
@@ -27,7 +27,7 @@ func (t *Tree) Rise(name string) (*Tree, error) {
 	return r.done(), nil
 }
 
-// isEntry tells whether a node is the agent through which its cluster is entered from elsewhere.
+// isEntry reports whether a node is the agent through which its cluster is entered from elsewhere.
 func (t *Tree) isEntry(at int) bool {
 	p := t.at(at)
 	return t.agent(at) && !t.fedInside(at) && (p.node.Cluster == "" || p.node.Cluster != t.at(p.parent).node.Cluster)
