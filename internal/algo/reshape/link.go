@@ -6,16 +6,16 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// link is one from an agent to another that feeds agents itself.
+// link leads from an agent to a child that is an agent and feeds agents itself.
 type link struct {
 	parent, child string
 	from, to      Flow
-	beside        uint64 // the rate of the best of the other agents that the parent feeds
-	gives         uint64 // the rate at which it gives to all that it feeds, members too
-	share         uint64 // what its uplink has for each that it feeds; 0 if that is not known
+	beside        uint64 // the highest rate among the other agents that the parent feeds
+	gives         uint64 // the rate at which the parent gives to all that it feeds, members too
+	share         uint64 // the parent's uplink divided by the agents that it feeds; 0 if the uplink is not known
 }
 
-// linkTo returns the link from an agent to another that feeds agents, if this is one.
+// linkTo returns the link to an agent from its parent, or nil if the parent is no agent or the child feeds no agents.
 func linkTo(t *tree.Tree, child string, flows Flows) *link {
 	name, _ := t.Parent(child)
 	parent, _ := t.Node(name)
@@ -46,13 +46,13 @@ func agents(t *tree.Tree, name string) (fed []string) {
 	return fed
 }
 
-// isKnown tells whether the child has told how fast it gets more, and both how far they are now: of two of which one is silent,
-// that one seems to be behind, or ahead.
+// isKnown reports whether the child's rate is known and both have said just now how far they are: if only one of them has, it
+// seems to be ahead of the other.
 func (l *link) isKnown(now time.Time) bool {
 	return l.to.Rate > 0 && l.from.isFresh(now) && l.to.isFresh(now)
 }
 
-// isBehind tells whether much waits for the child, and much is left.
+// isBehind reports whether much waits for the child, and much of the delivery is left.
 func (l *link) isBehind(length uint64) bool {
 	left := l.from.Bytes + l.to.Rate*uint64(minLeft/time.Second)
 	if length > 0 {
@@ -64,7 +64,7 @@ func (l *link) isBehind(length uint64) bool {
 // waits returns how much the parent has that the child has not.
 func (l *link) waits() uint64 { return l.from.Bytes - min(l.from.Bytes, l.to.Bytes) }
 
-// lasts returns how long so much takes at the child's rate.
+// lasts returns how long so many bytes take at the child's rate.
 func (l *link) lasts(bytes uint64) time.Duration {
 	return time.Duration(float64(bytes) / float64(l.to.Rate) * float64(time.Second))
 }

@@ -1,18 +1,16 @@
 // Package reshape decides which agent of a delivery's tree moves lower while data flows.
 //
-// "When data accumulation occurs, the host with the largest total latency among all its
-// direct clients is moved to a lower level in the multicast tree" (002 §3.1.2): it then
-// holds up nobody but itself. Only an agent that feeds others is moved, and only where its
-// place would serve these better, which is so if the agent above it gives another more, or
-// could give more by its uplink. One move tells whether that is so: if the next one gets no
-// more, nor got one more that has moved before, nobody moves below that agent again, whatever
-// its uplink is said to be, unless another there takes much more.
+// "When data accumulation occurs, the host with the largest total latency among all its direct
+// clients is moved to a lower level in the multicast tree" (002 §3.1.2): it then holds up nobody
+// but itself. Only an agent that feeds others is moved, and only if another in its place would
+// serve these better. That is so if the agent above it gives another child more, or could give more
+// by its uplink. One move shows whether it is so. If the next agent in its place gets no more, and
+// no agent that moved before got more either, nobody moves below that agent above again, whatever
+// its uplink is said to be, unless another child there takes much more.
 //
-// Either the agent above gives slowly then, or both take slowly. The next one changes places
-// with it for a while: if it takes more there, the other goes to the bottom, else it goes back.
-//
-// A move is damped: what waits for an agent must take a while at its rate, at two looks,
-// with much left; after a move those around it are left alone until they have shown what
+// Then either the agent above gives slowly, or both children take slowly. To find out, the next
+// child changes places with the agent above for a while. If the child takes more there, the other
+// goes to the bottom; else it goes back.
 // they do, and the one that moved for much longer.
 package reshape
 
@@ -24,47 +22,48 @@ import (
 )
 
 const (
-	// minWait is how long what waits for an agent must take, at its rate.
+	// minWait is how long the bytes that wait for an agent must take at its rate.
 	minWait = 2 * time.Second
-	// minBehind is how much must wait at least.
+	// minBehind is how many bytes must wait at least.
 	minBehind = 1 << 20
-	// minLeft is how long the rest must take: a delivery that is about to end is left alone.
+	// minLeft is how long the rest must take at the agent's rate: a delivery that is about to end is left alone.
 	minLeft = 3 * time.Second
-	// look is how often to look while data flows, and how long an agent must be behind.
+	// look is the time between two looks while data flows, and how long an agent must be behind.
 	look = time.Second
-	// settle is how long the neighbours of one that moved are left alone at least: until minBehind
-	// has come at the rate that was too slow.
+	// settle is the least time for which the neighbours of an agent that moved are left alone. It
+	// takes longer if minBehind has not come by then at the rate that was too slow.
 	settle = 4 * time.Second
-	// rest is how long one that moved is.
+	// rest is how long an agent that moved is left alone.
 	rest = 30 * time.Second
-	// heard is how long a word counts that is repeated every second.
+	// heard is how long a report counts; agents repeat it every second.
 	heard = 2 * time.Second
-	// memory is for how long it counts what an agent took once.
+	// memory is how long the most that an agent took counts.
 	memory = 10 * time.Minute
-	// slower is how much less than another in its place an agent takes that moves.
+	// slower is by what factor an agent must take less than another would in its place, to be moved.
 	slower = 2
-	// better is how much more the next in its place takes, if the move was right.
+	// better is by what factor the next agent in its place takes more if the move was right.
 	better = 1.5
 )
 
-// Flow is how a delivery goes on at one agent.
+// Flow is the progress of a delivery at one agent or member.
 type Flow struct {
-	Bytes uint64    // it has
+	Bytes uint64    // how much it has
 	At    time.Time // when it said so
-	Rate  uint64    // at which it lately got more, per second; 0 if that is not known
+	Rate  uint64    // at which it lately got more, in bytes per second; 0 if that is not known
 }
 
-// isFresh tells whether that was said just now.
+// isFresh reports whether the flow was told just now.
 func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 
-// Flows are those of the agents and members that have told, by their names in the tree.
+// Flows holds the flows of the agents and members that have told them, by their names in the tree.
 type Flows map[string]Flow
 
-// Why is why an agent moves.
+// Why says why an agent moves.
 type Why int
 
-// An agent goes lower because it lags behind the one that feeds it; or changes places with that one,
-// which may give slowly; or goes lower because it does; or back to its place because it does not.
+// The reasons. Lags: the agent lags behind its parent, and goes lower. Tries: it changes places with
+// its parent, which may give slowly. GivesSlowly: the former parent gives slowly indeed, and goes
+// lower. TakesSlowly: it does not, and goes back to its place.
 const (
 	Lags Why = iota
 	Tries
@@ -75,13 +74,13 @@ const (
 // Move is an agent that is to move, and why.
 type Move struct {
 	Why
-	Node, Parent string // who feeds it now
-	Rate         uint64 // at which it takes what the parent has, per second; or gives, if it does so slowly
-	Waiting      uint64 // how much waits for it, if it lags
-	Could        uint64 // the rate that the parent has for another, if it lags; 0 if that is not known
-	Seen         bool   // another has that rate; else it is a share of the uplink
-	Showed       uint64 // the rate at which the one that changed places took, if that is why
-	Gave         uint64 // the rate at which the parent gave to all that it feeds, if one lags
+	Node, Parent string // Parent feeds the node now
+	Rate         uint64 // the rate at which the node takes what the parent has, in bytes per second; or gives, if it gives slowly
+	Waiting      uint64 // for Lags: how much waits for the node
+	Could        uint64 // for Lags: the rate that the parent has for another node; 0 if that is not known
+	Seen         bool   // another node has that rate; else it is a share of the uplink
+	Showed       uint64 // for GivesSlowly and TakesSlowly: the rate at which the agent that changed places with the node took
+	Gave         uint64 // for Lags: the rate at which the parent gave to all that it feeds
 }
 
 // In returns the tree with the agent moved.
@@ -96,15 +95,15 @@ func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
 type Watch struct {
 	took   map[string]peak      // the most that agents took lately
 	behind map[string]time.Time // agents that are behind, and since when
-	quiet  map[string]time.Time // those that are left alone, and until when
-	trials map[string]*trial    // moves that are not judged yet, by the agent above
-	limits map[string]uint64    // of agents that are the limit: what they gave to the one below
-	slow   map[string]*slowness // agents that moved rightly, until that is disproved
-	news   map[string]uint64    // what Slow has not told yet
-	fed    map[string]uint64    // the most that one of those who moved took of the agent above
+	quiet  map[string]time.Time // agents that are left alone, and until when
+	trials map[string]*trial    // moves that are not judged yet, by the parent of the agent that moved
+	limits map[string]uint64    // agents above that are the limit themselves, and what they gave to the agent below
+	slow   map[string]*slowness // agents that were found to be slow, until that is disproved
+	news   map[string]uint64    // what Slow has not returned yet
+	fed    map[string]uint64    // for each parent, the most that any agent took of it that was then moved
 
-	swaps    map[string]*swap // agents that have changed places with one that they fed, until that is judged
-	innocent map[string]bool  // agents of which that showed that they do not give slowly
+	swaps    map[string]*swap // agents that have changed places with a child, until that is judged
+	innocent map[string]bool  // agents for which a swap has shown that they do not give slowly
 }
 
 // peak is the most that an agent took, and when.
@@ -113,7 +112,7 @@ type peak struct {
 	at   time.Time
 }
 
-// after returns the peak that is one after a rate.
+// after returns the peak when the agent has just taken at a rate.
 func (p peak) after(rate uint64, now time.Time) peak {
 	if rate >= p.rate || rate > 0 && now.Sub(p.at) >= memory {
 		return peak{rate, now}
@@ -121,7 +120,7 @@ func (p peak) after(rate uint64, now time.Time) peak {
 	return p
 }
 
-// NewWatch returns one that has seen nothing.
+// NewWatch returns a Watch that has seen nothing.
 func NewWatch() *Watch {
 	return &Watch{
 		took: map[string]peak{}, behind: map[string]time.Time{}, quiet: map[string]time.Time{},
@@ -130,8 +129,8 @@ func NewWatch() *Watch {
 	}
 }
 
-// Next returns the agent that is to move, if there is one, and when to look again: never if
-// nobody feeds another that feeds others. A length of 0 is unknown.
+// Next returns the agent that is to move, if any, and when to look again; zero means never, as
+// nobody feeds an agent that feeds agents. A length of 0 means that it is unknown.
 func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (move Move, found bool, due time.Time) {
 	w.judge(t, flows, now)
 	w.disprove(t, flows, now)
@@ -161,15 +160,16 @@ func (w *Watch) Next(t *tree.Tree, flows Flows, length uint64, now time.Time) (m
 	return move, found, due
 }
 
-// forget forgets who has gone, and who was left alone.
+// forget forgets agents that have gone, and that an agent is left alone when its time is over.
 func (w *Watch) forget(flows Flows, now time.Time) {
 	maps.DeleteFunc(w.took, func(name string, _ peak) bool { return flows[name].At.IsZero() })
 	maps.DeleteFunc(w.behind, func(name string, _ time.Time) bool { return flows[name].At.IsZero() })
 	maps.DeleteFunc(w.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
 }
 
-// holdsUp tells whether an agent holds up those that it feeds, and did before. One that takes what the one above
-// took at its best does not, though much may wait for it since something else held it up.
+// holdsUp reports whether an agent holds up those that it feeds, and already did so at an earlier look. An agent
+// that takes about as much as its parent took at its best does not, even if much waits for it because something
+// else held it up.
 func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	took := w.took[l.parent].rate
 	if !l.isBehind(length) || took > 0 && !isBetter(took, l.to.Rate) {
@@ -182,8 +182,9 @@ func (w *Watch) holdsUp(l *link, length uint64, now time.Time) bool {
 	return now.Sub(w.behind[l.child]) >= look && !now.Before(w.quiet[l.child]) && !now.Before(w.quiet[l.parent])
 }
 
-// relief returns the move that relieves a link, if there is one: another would take more in the place of the one
-// that lags, or nobody knows; or it may be the one above that gives slowly.
+// relief returns the move that relieves a link, if there is one. The agent that lags moves if another would take
+// more in its place, or nobody knows. Else it changes places with its parent, if the parent may be what gives
+// slowly.
 func (w *Watch) relief(l *link) (move Move, is bool) {
 	limited := w.limits[l.parent] > 0
 	if limited {
@@ -203,7 +204,7 @@ func (w *Watch) relief(l *link) (move Move, is bool) {
 // Moved notes that an agent has moved from one tree to another.
 func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	shown := time.Duration(minBehind / float64(max(move.Rate, 1)) * float64(time.Second))
-	until := now.Add(min(max(shown, settle), rest)) // what is moved for is seen by then
+	until := now.Add(min(max(shown, settle), rest)) // by then it shows whether the move was right
 	switch move.Why {
 	case Lags:
 		t := &trial{moved: move.Node, rate: move.Rate, gave: move.Gave, heirs: map[string]bool{}, judge: until}
@@ -224,10 +225,10 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	}
 }
 
-// Stays notes that an agent cannot be moved, or was for another reason.
+// Stays notes that an agent cannot be moved, or has moved for another reason.
 func (w *Watch) Stays(name string, now time.Time) { w.leave(name, now.Add(rest)) }
 
-// leave leaves an agent alone for a while, and forgets how it did where it was.
+// leave leaves an agent alone until a time, and forgets that it was behind.
 func (w *Watch) leave(name string, until time.Time) {
 	if until.After(w.quiet[name]) {
 		w.quiet[name] = until
@@ -235,5 +236,5 @@ func (w *Watch) leave(name string, until time.Time) {
 	delete(w.behind, name)
 }
 
-// isBetter tells whether a rate is clearly more than another.
+// isBetter reports whether a rate is clearly higher than another.
 func isBetter(rate, than uint64) bool { return float64(rate) >= better*float64(than) }

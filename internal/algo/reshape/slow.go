@@ -6,15 +6,15 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// slowness is how slow an agent turned out to be.
+// slowness describes how slow an agent turned out to be.
 type slowness struct {
-	rate   uint64    // that it took, or gave
-	parent string    // of whom it took so little; empty of one that gave so little
-	faster time.Time // since when it takes more of another; zero if it does not
+	rate   uint64    // the rate at which it took, or gave
+	parent string    // from which it took so little; empty if the agent gave so little
+	faster time.Time // since when it has taken more from another parent; zero if it does not
 }
 
-// Slow returns the agents that were found to be slow since it was last asked: that took less than the next in their place, or
-// gave less than another did, with the rate at which they did; 0 is that of one which was not slow after all.
+// Slow returns the agents that were found to be slow since the last call, and the rates: they took less than the next agent
+// in their place, or gave less than another did. A rate of 0 says that the agent was not slow after all.
 func (w *Watch) Slow() map[string]uint64 {
 	news := w.news
 	w.news = map[string]uint64{}
@@ -23,8 +23,8 @@ func (w *Watch) Slow() map[string]uint64 {
 
 func (w *Watch) noteSlow(name string, is slowness) { w.slow[name], w.news[name] = &is, is.rate }
 
-// disprove finds out who takes clearly more of another than of the one for whom it was slow: it was the way from there that
-// was, or that one gave it little.
+// disprove finds agents that take clearly more from another parent than from the one at which they were slow: the way from
+// there was slow, or that parent gave them little.
 func (w *Watch) disprove(t *tree.Tree, flows Flows, now time.Time) {
 	for name, is := range w.slow {
 		parent, fed := t.Parent(name)
