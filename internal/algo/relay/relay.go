@@ -40,29 +40,30 @@ type Action uint8
 
 // The actions.
 const (
-	// Pace lets the others wait for it, down to a floor.
+	// Pace makes the other children wait for it, down to a floor rate.
 	Pace Action = iota
-	// Detach feeds it from the cache; when that is full, it waits until the others are done.
+	// Detach feeds it from the cache. If the cache is full it loses its place there, and waits until the others are done.
 	Detach
-	// Evict gives it up when it lags too far or too long.
+	// Evict gives it up if it lags too far or for too long.
 	Evict
 )
 
 // Rules are what an account goes by.
 type Rules struct {
 	Mode Mode
-	// Grain is what is discarded at once: a multiple of it, from the start. 0 is one byte.
+	// Grain is the unit in which the cache discards: always a multiple of it, counted from the start. 0 means one byte.
 	Grain uint64
-	// Window is how many bytes may be under way in EndToEnd, beyond what all children have.
+	// Window is, for EndToEnd, how many bytes may be under way beyond what all children have.
 	Window uint64
 	Slow   Action
-	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
+	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 means never.
 	FloorRate uint64
-	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What
-	// lay behind when it came, or went on after it had waited, does not count, nor the time in which it gains on that.
+	// LagBytes and LagTime are, for Evict, how far a child may fall behind; 0 means no limit. What it lacked when it
+	// came, or when it went on after waiting, does not count, nor does the time in which it catches up with that.
 	LagBytes uint64
 	LagTime  time.Duration
-	// Stream says that it may never end: who waits for the others goes on when they have what there is.
+	// Stream says that the delivery may never end. Then children that wait for the others go on as soon as the others
+	// have what there is.
 	Stream bool
 }
 
@@ -73,15 +74,15 @@ var ErrNotSent = errors.New("acknowledges what it was not sent")
 type Account struct {
 	rules     Rules
 	arrived   uint64
-	began     uint64 // where it began, the last time
+	began     uint64 // the offset at which it began the last time
 	discarded uint64
 	credit    uint64
 	room      uint64 // how many bytes the cache has for this delivery
 	ended     bool   // arrived is all there is
-	length    uint64 // all there is, once that is known; it stays so when it begins again
+	length    uint64 // the length of the whole, once known; it stays when the delivery begins again
 	maxCached uint64
-	full      time.Time // when the cache was last full of what some children lack
-	lull      mark      // since when all that do not wait have what there is of a stream, and up to where they all had it last; zero if they do not
+	full      time.Time // when the cache was last found full of bytes that some children lack
+	lull      mark      // of a stream: since when all children that do not wait have had what there is, and where they had it last; else zero
 	children  map[string]*child
 }
 
@@ -91,14 +92,14 @@ type child struct {
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
 	came     bool // at some time
-	abreast  bool // it has had all that there was when it came
+	abreast  bool // it has caught up with all that there was when it came
 	leastLag uint64
 	mark     mark
-	brake    mark // since when it holds up others; zero if it does not
-	still    mark // since when it has taken nothing of what it lacks; zero is not known
+	brake    mark // since when it has held up others; zero if it does not
+	still    mark // since when it has taken nothing of what it lacks; zero if not known
 }
 
-// mark is where the agent was at a time; a child that reaches it late is slow.
+// mark is an offset that the agent had reached at a time. A child that reaches it late is slow.
 type mark struct {
 	offset uint64
 	acked  uint64
@@ -110,8 +111,8 @@ func New(rules Rules) *Account {
 	return &Account{rules: rules, children: make(map[string]*child)}
 }
 
-// Expect says who the children are. Those that are expected count whether they have
-// come or not; those that are no longer do not.
+// Expect says who the children are. A child counts from when it is expected, whether it has come or
+// not, until it is no longer expected.
 func (a *Account) Expect(names []string) {
 	for name := range a.children {
 		if !slices.Contains(names, name) {
@@ -128,9 +129,9 @@ func (a *Account) Expect(names []string) {
 // Expects reports whether a child is one of the tree.
 func (a *Account) Expects(name string) bool { return a.children[name] != nil }
 
-// Attach notes that a child has come and wants all from an offset on. It reports
-// whether the cache can give that: if not, the delivery must be begun again from
-// there, see Restart; or the child waits. One that had to wait before goes on doing so.
+// Attach notes that a child has come and wants all from an offset on. It reports whether the cache
+// can give that. If it cannot, either the delivery must begin again from there (see Restart) or the
+// child waits; a child that had to wait before still does.
 func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) {
 	c := a.children[name]
 	if c == nil {
@@ -145,10 +146,10 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	return served
 }
 
-// Ahead returns from where the children want the delivery, if all of them have come and
-// lack nothing of what would have to come first: they go on with what they had of an
-// earlier delivery, or from another agent. So much has to be spared that it is worth
-// opening links anew. The owner then calls Restart.
+// Ahead returns the offset from which the children want the delivery, once all of them have come
+// and none lacks anything before it: they have that from an earlier delivery, or from another
+// agent. It also reports whether at least worth bytes are saved, so that it pays to open links
+// anew; the owner then calls Restart.
 func (a *Account) Ahead(worth uint64) (from uint64, far bool) {
 	if !a.Gathered() || len(a.children) == 0 || a.ended {
 		return 0, false
@@ -180,15 +181,14 @@ func (a *Account) Attached() bool {
 	return false
 }
 
-// Park has a child wait until the others are done: the cache no longer holds what it needs.
+// Park makes a child wait until the others are done: the cache no longer holds what it needs.
 func (a *Account) Park(name string) {
 	if c := a.children[name]; c != nil {
 		c.parked = true
 	}
 }
 
-// Detach notes that a child's link ended. What it acknowledged stays acknowledged:
-// it may come back, or another for it.
+// Detach notes that a child's link has ended. What it acknowledged stays acknowledged: it may come back, or another link for it.
 func (a *Account) Detach(name string) {
 	if c := a.children[name]; c != nil {
 		c.attached, c.sent = false, c.acked
@@ -221,17 +221,18 @@ func (a *Account) Arrived(upTo uint64) {
 	a.maxCached = max(a.maxCached, a.Cached())
 }
 
-// End notes that all has arrived: there is no more to come.
+// End notes that everything has arrived.
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
-// Bare reports whether nothing has come since it began: the parent has confirmed nothing of what children said when it did.
+// Bare reports whether nothing has come since the delivery began, so that the parent has not yet confirmed anything
+// that children said by then.
 func (a *Account) Bare() bool { return a.arrived == a.began && !a.ended }
 
-// Lost reports whether what follows an offset was in the cache since it began, and is no longer.
+// Lost reports whether the bytes after an offset were in the cache since the delivery began, and are not any more.
 func (a *Account) Lost(from uint64) bool { return a.began <= from && from < a.discarded }
 
-// Needed returns from where it has to begin again, if that is to be at an offset: not behind a child that has come and
-// does not wait.
+// Needed returns the offset from which to begin again if from was to be the offset: not after what any child needs
+// that has come and does not wait.
 func (a *Account) Needed(from uint64) uint64 {
 	for _, c := range a.children {
 		if c.attached && !c.parked {
@@ -241,8 +242,8 @@ func (a *Account) Needed(from uint64) uint64 {
 	return from
 }
 
-// Restart begins again from an offset of which the cache no longer has what follows.
-// Children that are further wait until it has come again; who waits for what came before that goes on waiting.
+// Restart begins again from an offset after which the cache no longer has the bytes. Children that have more
+// wait until these have come again; children that wait for bytes before the offset go on waiting.
 func (a *Account) Restart(from uint64) {
 	a.began, a.arrived, a.discarded, a.credit = from, from, from, from
 	a.ended, a.lull = false, mark{}
@@ -252,8 +253,7 @@ func (a *Account) Restart(from uint64) {
 	}
 }
 
-// floor returns the offset before which no child needs anything any more. Without
-// children all that has arrived is needed by nobody.
+// floor returns the offset before which no child needs anything any more. Without children nobody needs what has arrived.
 func (a *Account) floor() uint64 {
 	floor := a.arrived
 	for _, c := range a.children {
@@ -264,23 +264,23 @@ func (a *Account) floor() uint64 {
 	return floor
 }
 
-// Cached returns how much the cache holds that some child has not acknowledged. This,
-// not what is kept for children to come, is the cached data of §IV-B.
+// Cached returns how many bytes the cache holds that some child has not acknowledged. This is the
+// cached data of §IV-B, which does not include what is kept for children to come.
 func (a *Account) Cached() uint64 { return a.arrived - max(min(a.floor(), a.arrived), a.discarded) }
 
-// MaxCached returns the most that Cached was.
+// MaxCached returns the highest value that Cached has had.
 func (a *Account) MaxCached() uint64 { return a.maxCached }
 
-// Held returns all that the cache holds.
+// Held returns how many bytes the cache holds.
 func (a *Account) Held() uint64 { return a.arrived - a.discarded }
 
-// Offset returns up to where everything has arrived.
+// Offset returns the offset before which everything has arrived.
 func (a *Account) Offset() uint64 { return a.arrived }
 
-// Discarded returns up to where the cache no longer has anything.
+// Discarded returns the offset before which the cache no longer has anything.
 func (a *Account) Discarded() uint64 { return a.discarded }
 
-// Ack returns up to where the parent is told that everything is acknowledged.
+// Ack returns the offset before which everything is acknowledged to the parent.
 //
 // "When session agent SA1 receives successive packets […] it caches the received
 // packets, and then immediately returns acknowledgment (ACK) packets to the sender"
@@ -293,16 +293,15 @@ func (a *Account) Ack() uint64 {
 	return a.arrived
 }
 
-// Credit returns up to where the parent may send. It never takes back what it once
-// promised over a link, and never promises what there is no room for, so that nothing that
-// was accepted is ever dropped.
+// Credit returns the offset up to which the parent may send. It never goes back on what was
+// promised over a link, and never promises more than there is room for: so nothing that was
+// accepted is ever dropped.
 func (a *Account) Credit() uint64 { return a.credit }
 
-// Withdraw takes back what was promised over a link that has ended, and did not come.
+// Withdraw takes back what was promised over a link that has ended, as far as it did not come.
 func (a *Account) Withdraw() { a.credit = a.arrived }
 
-// Want returns how much room the cache should have for this delivery at best: all of it
-// that the mode lets come.
+// Want returns how much room the cache should have for this delivery at best: enough for all that the mode allows to come.
 func (a *Account) Want(length uint64) uint64 {
 	target := length
 	if a.rules.Mode == EndToEnd {
@@ -311,8 +310,8 @@ func (a *Account) Want(length uint64) uint64 {
 	return max(target, a.credit) - a.discarded
 }
 
-// Reserve says how much room the cache has for this delivery, and gives credit for it.
-// Room can shrink only by what was not promised yet.
+// Reserve says how much room the cache has for this delivery, and gives credit for it. Room that
+// was promised is never taken back.
 func (a *Account) Reserve(room, length uint64) {
 	a.room = room
 	a.credit = max(a.credit, min(a.discarded+room, a.discarded+a.Want(length)))
@@ -321,9 +320,9 @@ func (a *Account) Reserve(room, length uint64) {
 // Reserved returns how much room is taken or promised.
 func (a *Account) Reserved() uint64 { return a.credit - a.discarded }
 
-// Discard returns up to where the cache should discard to have a number of bytes
-// more, at most up to a limit: somebody may be reading there. Only what every child has goes: "When it receives ACK packets from all
-// receivers and the session agent, it discards the cached packet" (§III-A).
+// Discard returns the offset up to which the cache should discard to gain needed bytes. It stays below limit, where somebody may be
+// reading. Only what every child has is discarded: "When it receives ACK packets from all receivers and the session agent, it
+// discards the cached packet" (§III-A).
 func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	grain := max(a.rules.Grain, 1)
 	upTo = min(a.discarded+needed+grain-1, limit, a.floor(), a.arrived)
@@ -331,8 +330,8 @@ func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	return a.discarded
 }
 
-// DiscardAll returns up to where the cache should discard when nothing more is under way: what is left
-// need not fill a grain then.
+// DiscardAll returns the offset up to which the cache should discard when nothing more is under way;
+// the last bytes need not fill a grain then.
 func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	if min(limit, a.floor()) >= a.arrived {
 		a.discarded = a.arrived
@@ -340,13 +339,12 @@ func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	return a.Discard(a.Held(), limit)
 }
 
-// Stalled reports whether all that was promised has come, so that only what the
-// children do can make room for more.
+// Stalled reports whether all that was promised has come, so that there is room for more only after the children have acted.
 func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
 
-// Unpark has the children that wait go on, once all others have everything, or take nothing of what they lack: see Resume for streams.
-// It is asked now and then, and returns from where the delivery has to begin again for them if the cache no longer holds
-// what they need: the owner then calls Restart.
+// Unpark lets the waiting children go on once each of the others has everything, or takes nothing of what it lacks. (For streams see
+// Resume.) The owner calls it now and then. If the cache no longer holds what the waiting children need, Unpark returns the offset
+// from which the delivery has to begin again, and the owner calls Restart.
 func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
@@ -385,9 +383,9 @@ func (a *Account) Waiting() (n int) {
 	return n
 }
 
-// Serves reports whether a child can be sent what it needs next: the cache holds it, and
-// the child does not wait. What is being sent cannot be discarded, so that one who waits
-// and is served would hold up the others.
+// Serves reports whether a child can be sent what it needs next: the cache holds that, and the
+// child does not wait. While bytes are being sent they cannot be discarded, so serving a child that
+// waits would hold up the others.
 func (a *Account) Serves(name string) bool {
 	c := a.children[name]
 	return c != nil && !c.parked && c.sent >= a.discarded

@@ -8,20 +8,23 @@ import (
 )
 
 const (
-	// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
-	// come fast, a cache is full of a few milliseconds, and who is behind by so much need not be slow.
+	// brakeTime is how long a child must hold up others to lose its place in the cache. Where bytes come
+	// fast, a cache is filled within milliseconds, and a child that is behind by so much need not be
+	// slow.
 	brakeTime = 250 * time.Millisecond
-	// longBrake is the same where there is room, and the others may not be further ahead, or have been there before: it
-	// is longer than any path, so that who is far is not taken for slow.
+	// longBrake is the same for two cases: the cache has room, but the mode lets the others go no further ahead; or the
+	// others have had these bytes before. It is longer than any path, so that a child that is far away is not taken for
+	// slow.
 	longBrake = 5 * time.Second
 )
 
-// ParkSlowest chooses, where the rule is Detach and the cache is full of what only
-// some children lack, those that have to wait for the others to be done. It does
-// nothing while all are equally slow: then the cache is too small, not a child too slow.
+// ParkSlowest is for Detach, when the cache is full of bytes that only some children lack. It
+// returns those that now have to wait until the others are done. While all are equally slow it
+// returns none: then the cache is too small, not a child too slow.
 func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(now, brakeTime) }
 
-// ParkBrakes is ParkSlowest where the cache has room, and only the mode, or what of a stream is cached at most, lets no more come.
+// ParkBrakes is ParkSlowest for a cache that has room, when only the mode, or the limit on what is cached of a stream,
+// lets no more come.
 func (a *Account) ParkBrakes(now time.Time) (parked []string) { return a.park(now, longBrake) }
 
 func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
@@ -44,11 +47,11 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		c := a.children[name]
 		moved := c.acked - c.brake.acked
 		getsOn := wasRoom && moved >= half-floor
-		if !ahead { // what the others lack is only to come: all the time that it takes is this one's, as long as it takes something
+		if !ahead { // the others have had this before: the child keeps its place as long as it takes anything
 			brake, getsOn = longBrake, moved > 0
 		}
 		if c.brake.at.IsZero() || getsOn {
-			c.brake = mark{a.arrived, c.acked, now} // it holds up others now, and did not all the time
+			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on; it did not all the time
 		}
 		if now.Sub(c.brake.at) >= brake {
 			c.parked, c.brake = true, mark{}
@@ -58,9 +61,10 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 	return parked
 }
 
-// spread tells who is behind. A child is ahead if it lacks less than half of what the slowest lacks. One that is
-// beyond what has arrived waits for what comes after it, unless it has all; how much that is of a stream nobody may know.
-// One that the cache has nothing for cannot take anything.
+// spread returns the children that are behind, and reports whether others are ahead or beyond. A child is ahead if it lacks
+// less than half of what the slowest lacks and does not have everything: it may have more than has arrived, and wait for what
+// comes after that. While the length of a stream is unknown, such a child counts as beyond. A child for which the cache has
+// nothing cannot take anything, and does not count.
 func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
 	for name, c := range a.children {
 		switch {
@@ -77,15 +81,15 @@ func (a *Account) spread(half uint64) (behind []string, ahead, beyond bool) {
 	return behind, ahead, beyond
 }
 
-// releaseBrakes notes that nobody holds up others, for all have all: somebody always is the last to have it.
+// releaseBrakes notes that nobody holds up others, as all have everything: one child is always the last to have it.
 func (a *Account) releaseBrakes() {
 	for _, c := range a.children {
 		c.brake = mark{}
 	}
 }
 
-// Slow returns the children that are to be given up, by the rule for slow ones: among them those that came and are gone,
-// as one that hangs is after a moment. It is asked now and then.
+// Slow returns the children to be given up by the rule for slow ones. Children that came and are gone are among them, as
+// one that hangs is gone after a moment. The owner calls Slow now and then.
 func (a *Account) Slow(now time.Time) (evicted []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
@@ -102,11 +106,11 @@ func (a *Account) Slow(now time.Time) (evicted []string) {
 // lag is how much has arrived that a child does not have.
 func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
 
-// paceTime is how long a child must be under the floor rate to be given up.
+// paceTime is how long a child must be below the floor rate to be given up.
 const paceTime = 5 * time.Second
 
-// beginAgain forgets how far behind a child was, and since when: it waited, or all comes again. What lies behind when it
-// goes on is as when it came.
+// beginAgain forgets how far behind a child was, and since when, as it waited or everything comes again. What it lacks
+// when it goes on counts like what a newcomer lacks.
 func (c *child) beginAgain() {
 	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64
 }
@@ -126,7 +130,7 @@ func (a *Account) tooSlow(c *child, now time.Time) bool {
 	case Evict:
 		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
 		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
-			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and gains
+			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and catches up
 		}
 		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
 	case Pace:

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// A stream may never end, and its sender keeps only what somebody lacks, and not more than it has room for. So who waits
-// for the others cannot wait for the end: the sender may wait for it. And what the sender has no more can be had nowhere
-// but from a cache: nothing begins again from there.
+// A stream may never end, and its sender keeps only what some receiver lacks, up to a limit. So children that wait for
+// the others cannot wait for the end: the sender may be waiting for them. And what the sender no longer has is nowhere
+// but in caches: a delivery cannot begin again before that.
 
 const (
-	// lullTime is how long all that do not wait must have what there is of a stream before those that wait go on.
+	// lullTime is how long all children that do not wait must have what there is of a stream before the waiting ones go on.
 	lullTime = 2 * time.Second
-	// lullMost is how much may come in a lull, and be under way to somebody: to some logs something is added all the time.
+	// lullMost is how many bytes may come in a lull, and be under way to a child: some logs are added to all the time.
 	lullMost = 256 << 10
 )
 
-// Resume has the children of a stream that are here and wait go on when all others that are here have had what there is
-// for a while, or take none of it: as one that is slow, or came again, while the source pauses, or waits for it. It returns from where the
-// delivery has to begin again for them if the cache no longer holds what they need: the owner then calls Restart. It is asked now and then.
+// Resume is Unpark for streams. The children that are here and wait go on when each of the others that are here has had what there is for a
+// while, or takes none of it: a slow child, or one that came again, goes on while the source pauses or waits for it. The owner calls Resume
+// now and then. If the cache no longer holds what the waiting children need, Resume returns the offset from which the delivery has to begin
+// again, and the owner calls Restart.
 func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	from, under := a.waiters(now)
 	if !a.rules.Stream || from == math.MaxUint64 || under > lullMost {
@@ -47,8 +48,8 @@ func (a *Account) Resume(now time.Time) (from uint64, needed bool) {
 	return from, false
 }
 
-// waiters returns the least that those have that are here and wait, and the most that is under way to another that is here and
-// takes what there is. Who is not here says where it is when it comes.
+// waiters looks at the children that are here; the others say where they are when they come. It returns the lowest offset of
+// those that wait, and the most that is under way to another that takes what there is.
 func (a *Account) waiters(now time.Time) (from, under uint64) {
 	from = math.MaxUint64
 	for _, c := range a.children {
@@ -63,8 +64,8 @@ func (a *Account) waiters(now time.Time) (from, under uint64) {
 	return from, under
 }
 
-// stands reports whether a child has taken nothing of what it lacks for longer than any path is: as one whose reader pauses, which may
-// be for ever. It has its place until it holds up others, which those that wait need not wait for.
+// stands reports whether a child has taken nothing of what it lacks for longer than any path takes: its reader may pause, and for
+// ever. It keeps its place until it holds up others, but children that wait need not wait for it.
 func (a *Account) stands(c *child, now time.Time) bool {
 	if c.still.at.IsZero() || c.acked != c.still.acked || a.lag(c) == 0 {
 		c.still = mark{a.arrived, c.acked, now}
@@ -72,8 +73,8 @@ func (a *Account) stands(c *child, now time.Time) bool {
 	return now.Sub(c.still.at) >= longBrake
 }
 
-// Forgo notes that what comes before an offset can be had nowhere any more, so that nobody waits for it. It returns from where
-// those that are here need the rest.
+// Forgo notes that nobody has the bytes before an offset any more, so that no child waits for them. It returns the offset from
+// which the children that are here need the rest.
 func (a *Account) Forgo(before uint64) (from uint64) {
 	for _, c := range a.children {
 		c.acked, c.sent = max(c.acked, before), max(c.sent, before)
@@ -81,7 +82,8 @@ func (a *Account) Forgo(before uint64) (from uint64) {
 	return a.Here(before)
 }
 
-// Lacks returns the least that those have that are here and do not wait, and that lack what the cache no longer has; and whether there are any.
+// Lacks looks at the children that are here, do not wait, and lack bytes that the cache no longer has. It returns their
+// lowest offset, and whether there are any.
 func (a *Account) Lacks() (from uint64, some bool) {
 	from = math.MaxUint64
 	for _, c := range a.children {
@@ -92,7 +94,8 @@ func (a *Account) Lacks() (from uint64, some bool) {
 	return from, from < math.MaxUint64
 }
 
-// Exclude notes that those get no more who need what comes before an offset, and what the cache does not have: nobody waits for them.
+// Exclude notes that the children that need bytes before an offset, which the cache does not have, get nothing more:
+// nobody waits for them.
 func (a *Account) Exclude(before uint64) {
 	for _, c := range a.children {
 		if c.acked < min(before, a.discarded) {
@@ -101,7 +104,7 @@ func (a *Account) Exclude(before uint64) {
 	}
 }
 
-// Here returns the least that those have that are here and do not wait; if there are none, what is given.
+// Here returns the lowest offset of the children that are here and do not wait; without any, it returns otherwise.
 func (a *Account) Here(otherwise uint64) (least uint64) {
 	least = math.MaxUint64
 	for _, c := range a.children {

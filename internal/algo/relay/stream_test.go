@@ -10,10 +10,11 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/relay"
 )
 
-// room is how much an agent of these tests has, and can have under way: more than may come in a lull.
+// room is how much room the agent of these tests has, and how much can be under way: more than may come in a lull.
 const room = 400 * block
 
-// detached returns an agent of a stream that has no more room, and one that has lost its place there with what it lacks.
+// detached returns the agent of a stream that has no more room. One child, "slow", has lost its place there, and the cache
+// no longer has what it lacks.
 func detached(t *testing.T, mode relay.Mode, others ...string) *agent {
 	a := newAgent(t, relay.Rules{Mode: mode, Window: room, Slow: relay.Detach, Stream: true}, room, append(others, "fast", "slow")...)
 	a.receive(400)
@@ -30,7 +31,7 @@ func detached(t *testing.T, mode relay.Mode, others ...string) *agent {
 	return a
 }
 
-// resumes does something each half second for a while, and reports whether it begins again for who waits.
+// resumes does something every half second for a while, and reports whether the delivery begins again for the child that waits.
 func (a *agent) resumes(from time.Time, span time.Duration, do func()) bool {
 	a.Helper()
 	for now := from; now.Before(from.Add(span)); now = now.Add(500 * time.Millisecond) {
@@ -45,7 +46,7 @@ func (a *agent) resumes(from time.Time, span time.Duration, do func()) bool {
 	return false
 }
 
-// wantResumed has it begin again for who waits.
+// wantResumed makes the delivery begin again, and checks that the child that waited is served.
 func (a *agent) wantResumed() {
 	a.Helper()
 	a.Restart(block)
@@ -57,8 +58,8 @@ func (a *agent) wantResumed() {
 
 func nothing() {}
 
-// A stream may never end, and its sender waits for who lacks what it keeps: who waits for the others goes on when they have
-// had what there is for a while.
+// A stream may never end, and its sender waits for children that lack what it keeps. So a child that waits for the others
+// goes on when they have had what there is for a while.
 func TestWhoWaitsForAStreamGoesOnInALull(t *testing.T) {
 	for _, mode := range []relay.Mode{relay.Hop, relay.EndToEnd} {
 		a := detached(t, mode)
@@ -78,7 +79,7 @@ func TestWhoWaitsForAStreamGoesOnInALull(t *testing.T) {
 	}
 }
 
-// A stream that flows has no lull, be it that little is under way at each moment.
+// A stream that flows has no lull, even if little is under way at each moment.
 func TestStreamThatFlowsHasNoLull(t *testing.T) {
 	a := detached(t, relay.Hop)
 	has := uint64(400)
@@ -93,7 +94,7 @@ func TestStreamThatFlowsHasNoLull(t *testing.T) {
 	}
 }
 
-// A log to which something is added all the time lulls, too, though something is always under way to who is far.
+// A log that is added to all the time has lulls, too, though something is always under way to a child that is far away.
 func TestWhoWaitsForALogIsNotKeptByWhoIsFar(t *testing.T) {
 	a := detached(t, relay.Hop, "far")
 	has := uint64(400)
@@ -103,8 +104,8 @@ func TestWhoWaitsForALogIsNotKeptByWhoIsFar(t *testing.T) {
 	a.wantResumed()
 }
 
-// Who takes nothing any more, as one whose reader pauses, may never do so again: who waits goes on without it, be it much or little that
-// it lacks, also where the stream has ended or its sender waits.
+// A child that takes nothing any more, for instance because its reader pauses, may never take anything again. The child that waits goes
+// on without it, whether it lacks much or little, and also if the stream has ended or its sender waits.
 func TestWhoWaitsIsNotKeptByWhoTakesNothing(t *testing.T) {
 	for name, lacks := range map[string]uint64{"little": 1, "much": 100} {
 		for _, ended := range []bool{false, true} {
@@ -127,7 +128,7 @@ func TestWhoWaitsIsNotKeptByWhoTakesNothing(t *testing.T) {
 	}
 }
 
-// Who has just come, or gone on, has taken nothing either: it is given its time.
+// A child that has just come, or gone on, has taken nothing either: it is given time.
 func TestWhoHasJustComeIsWaitedFor(t *testing.T) {
 	a := detached(t, relay.Hop, "new")
 	a.receive(100)
@@ -140,7 +141,7 @@ func TestWhoHasJustComeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Who waits and is not there is not begun again for: when it reads again, it comes.
+// A delivery does not begin again for a child that waits but is not here: that comes when it reads again.
 func TestNothingBeginsAgainForWhoIsNotThere(t *testing.T) {
 	a := detached(t, relay.Hop)
 	a.Detach("slow")
@@ -158,7 +159,7 @@ func TestNothingBeginsAgainForWhoIsNotThere(t *testing.T) {
 	}
 }
 
-// What the cache still has for who waits need not come again.
+// Bytes that the cache still has for a child that waits need not come again.
 func TestWhoWaitsGoesOnFromTheCache(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, 4*block, "fast", "slow")
 	a.receive(4)
@@ -171,8 +172,8 @@ func TestWhoWaitsGoesOnFromTheCache(t *testing.T) {
 	}
 }
 
-// Where it begins again for one, the others have been where it is, and wait for what comes after: it keeps its place for as long as it takes
-// something, and loses it when it takes nothing for a while.
+// If a delivery begins again for one child, the others have had those bytes, and wait for what comes after them. The child keeps its place
+// as long as it takes something, and loses it when it takes nothing for a while.
 func TestWhoIsBegunAgainForHoldsUpNobodyForGood(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, 4*block, "ahead", "behind")
 	a.Attach("ahead", 100*block, start)
@@ -193,8 +194,8 @@ func TestWhoIsBegunAgainForHoldsUpNobodyForGood(t *testing.T) {
 	}
 }
 
-// Where the cache has room, and the mode lets no more come, somebody loses the place too who holds up others; but that
-// takes longer than any path does.
+// If the cache has room but the mode lets no more come, a child that holds up others loses its place, too; but only
+// after longer than any path takes.
 func TestWhoBrakesLosesItsPlace(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: 4 * block, Slow: relay.Detach}, 100*block, "fast", "slow")
 	a.receive(4)
@@ -213,7 +214,7 @@ func TestWhoBrakesLosesItsPlace(t *testing.T) {
 	}
 }
 
-// What can be had nowhere any more nobody waits for; it goes on from where those that are here need it.
+// Nobody waits for bytes that nobody has any more; the delivery goes on from where the children that are here need it.
 func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.EndToEnd, Window: 16 * block, Stream: true})
 	a.Expect([]string{"here", "new", "away"})
@@ -232,8 +233,8 @@ func TestWhatIsGoneIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Who needs what the cache has no more is asked for first: it is no slow one meanwhile, be it evicted for that or detached. Where nobody
-// has it, it is not waited for, and the others have what the cache has for them.
+// Bytes that a child needs and the cache no longer has are asked for first. Meanwhile the child does not count as slow, whether the rule
+// is Evict or Detach. If nobody has the bytes it is not waited for, and the others get what the cache has for them.
 func TestWhoLacksWhatIsNotCachedIsAskedFor(t *testing.T) {
 	for name, rules := range map[string]relay.Rules{
 		"detached": {Stream: true, Slow: relay.Detach},
