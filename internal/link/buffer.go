@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bytes that the kernel cannot move by itself pass through buffers, of which connections have one only while bytes move:
-// an agent has hundreds, most of which wait.
+// Bytes that the kernel cannot move by itself pass through buffers. A connection has a buffer only while bytes move: an
+// agent has hundreds of connections, and most of them wait.
 var (
-	// taken gather what comes, to be written in one piece.
+	// taken buffers gather what comes, so that it is written in one piece.
 	taken = sync.Pool{New: func() any { return new([takenSize]byte) }}
-	// given hold what is about to be sent, a TLS record of it. They are small: those of sockets that took only a part of
-	// it are not given back before that.
+	// given buffers hold the next TLS record to be sent. They are small because a socket that took only a part of one
+	// keeps it until it takes the rest.
 	given = sync.Pool{New: func() any { return new([givenSize]byte) }}
 )
 
@@ -36,7 +36,7 @@ func (c *Conn) awaitRoom() error {
 	return raw.Write(hasRoom)
 }
 
-// hasRoom tells whether a socket takes something. That it broke is told by who writes.
+// hasRoom reports whether a socket takes something. If it is broken, the write that follows says so.
 func hasRoom(fd uintptr) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
 	return n > 0 || err != nil

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// patience is how long a neighbour may be silent: it is then given up.
+	// patience is how long a neighbour may be silent before it is given up.
 	patience = 2 * time.Second
-	// heartbeat is how long a side is silent at most.
+	// heartbeat is the longest time for which a side is silent.
 	heartbeat = 500 * time.Millisecond
 	// leastProgress is how many bytes must come within the patience, so that nobody
 	// holds a link by dripping.
 	leastProgress = 256
-	// slowRate is below which a rate, in bytes per second, is kept here. The kernel sends as
-	// much at once as a short link takes in no time, 64 KiB, and then nothing until its time
-	// has come: for longer than a neighbour has patience.
+	// slowRate is the rate, in bytes per second, below which rates are kept by this package instead
+	// of the kernel. The kernel sends as much at once as a short link takes in no time, 64 KiB, and
+	// then nothing until that is due: longer than a neighbour's patience.
 	slowRate = 4 << 20
-	// slowParts is how many times in a second something is sent at such a rate.
+	// slowParts is how many times a second something is sent at such a rate.
 	slowParts = 20
 )
 
-// ErrSilent says that the neighbour was not heard of for too long.
+// ErrSilent says that the neighbour was silent for too long.
 var ErrSilent = errors.New("neighbour is silent")
 
 // Conn is an open link. One goroutine reads it; several may send frames.
@@ -40,23 +40,23 @@ type Conn struct {
 	raw  net.Conn // as it came from the network
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
-	told Answer   // what the parent heard with the hello
+	told Answer   // what the parent was told together with the hello
 
 	sent, received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
-	slow    *rate.Limiter // of payload, if that is not the kernel's
+	slow    *rate.Limiter // of payload, if the kernel does not keep the rate
 	capped  bool          // the kernel keeps a rate
 
-	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
-	window   int         // that the buffer was made for last, by SetWindow, of whose callers there is one
+	windowed atomic.Bool // the window is smaller than what the reader of bulk waits for
+	window   int         // for which SetWindow last made the buffer; only one goroutine calls that
 
-	deadline  time.Time // until then there must be progress
-	progress  int64     // bytes that came since that was set
+	deadline  time.Time // there must be progress before it
+	progress  int64     // bytes that have come since the deadline was set
 	rested    time.Time // when this side had last read
-	gathering bool      // what has come waits for more, for no longer than that is worth
-	bulk      bool      // a chunk came fast
-	run       int64     // bytes of the next one
+	gathering bool      // what has come waits for more, but not for long
+	bulk      bool      // the last chunk came fast
+	run       int64     // bytes of the next chunk
 	runBegun  time.Time
 }
 
@@ -70,8 +70,7 @@ func (c *Conn) SetCongestion(name string) error {
 	})
 }
 
-// SetMaxRate bounds how many bytes of payload per second are sent from now on. It is called before
-// any are.
+// SetMaxRate bounds how many bytes of payload are sent per second. It is called before any are sent.
 func (c *Conn) SetMaxRate(bytesPerSecond uint64) error {
 	if bytesPerSecond < slowRate {
 		part := min(max(1, bytesPerSecond/slowParts), givenSize-wire.HeaderSize)
@@ -89,34 +88,33 @@ func (c *Conn) setPacing(bytesPerSecond uint64) error {
 }
 
 const (
-	// longRTT is from which round trip on what is sent is spread over it.
+	// longRTT is the round trip from which on what is sent is spread over it.
 	longRTT = 2 * time.Millisecond
-	// anyRate is more than any link has: the kernel spreads what is sent wherever a rate is set.
+	// anyRate is more than any link carries: with any rate set, the kernel spreads what is sent.
 	anyRate = 1 << 40
 )
 
-// smooth has the kernel spread what is sent over the round trip, if that is long. Else a connection that starts sends
-// bursts of half of all that is under way, and loses them where the queue is shorter, long before the path is full. That
-// it cannot be set costs nothing but time.
+// smooth makes the kernel spread what is sent over the round trip, if that is long. Otherwise a connection that starts
+// sends bursts of half of all that is under way, and where the queue is shorter it loses them long before the path is
+// full. If the option cannot be set, that costs only time.
 func (c *Conn) smooth() {
 	if !c.capped && leastRTT(c.info()) >= longRTT {
 		_ = c.setPacing(anyRate)
 	}
 }
 
-// setUnsent bounds how much may wait in the socket to be sent for the first time, so that
-// it takes more only when it is ready for it.
+// setUnsent bounds how many bytes may wait in the socket before they are sent for the first time,
+// so that it takes more only when it is ready for it.
 func (c *Conn) setUnsent(bytes uint64) error {
 	return c.control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, int(bytes))
 	})
 }
 
-// Received returns how many bytes of payload have come, also when the connection has ended.
+// Received returns how many bytes of payload have come; it may be called after the connection has ended.
 func (c *Conn) Received() uint64 { return c.received.Load() }
 
-// Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
-// has ended.
+// Info returns what the kernel knows of the connection, or nil if it is not the kernel's or has ended.
 func (c *Conn) Info() *unix.TCPInfo { return c.info() }
 
 // info returns what the kernel knows of the connection, if it is the kernel's.
@@ -163,8 +161,7 @@ func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	return c.copyFile(header, file, at)
 }
 
-// handOver has the kernel send the payload. The header waits for it, so that both
-// leave in one train of segments.
+// handOver makes the kernel send the payload. The header waits for the payload, so that both leave in one train of segments.
 func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -210,7 +207,7 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 	return nil
 }
 
-// copyPart sends what begins a frame, if it does, and a part of the payload.
+// copyPart sends a part of the payload, after head if it is the first.
 func (c *Conn) copyPart(head []byte, file *os.File, at int64, length int) error {
 	if err := c.awaitRoom(); err != nil {
 		return fmt.Errorf("send frame: %w", err)
@@ -254,7 +251,7 @@ func (c *Conn) readFull(p []byte) error {
 	return nil
 }
 
-// silent gives a deadline that passed its meaning.
+// silent turns a deadline that has passed into ErrSilent.
 func (c *Conn) silent(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &brokenError{fmt.Errorf("%w for %v", ErrSilent, patience)}
@@ -262,7 +259,7 @@ func (c *Conn) silent(err error) error {
 	return &brokenError{fmt.Errorf("read frame: %w", err)}
 }
 
-// brokenError says that nothing comes on a connection any more. Others may go on.
+// brokenError says that nothing more comes on a connection; other stripes may go on.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }

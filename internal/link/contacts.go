@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// AgentsKeep is for how long an agent can keep a contact: those whom it asks wait longer for it to ask (see Door).
+	// AgentsKeep is how long an agent keeps a contact: the other side waits longer for its request (see Door).
 	AgentsKeep = contactTime - time.Minute
-	// AllKeep is for how long anybody can.
+	// AllKeep is how long anybody may keep a contact.
 	AllKeep = openTime - time.Second
 )
 
@@ -41,13 +41,12 @@ type place struct {
 	address string
 }
 
-// NewContacts returns contacts of which each is kept for a while at most: AgentsKeep or AllKeep.
+// NewContacts returns contacts of which each is kept for at most lasting: AgentsKeep or AllKeep.
 func NewContacts(dialer Dialer, security identity.TLS, lasting time.Duration) *Contacts {
 	return &Contacts{dialer: dialer, security: security, lasting: lasting, kept: make(map[place]*Contact)}
 }
 
-// Prove returns how long it takes to a peer and back, as RoundTrip does, and has it prove that it is the one at the
-// address. The contact is kept.
+// Prove returns the round trip to a peer, as RoundTrip does, and makes the peer prove its identity. The contact is kept.
 func (c *Contacts) Prove(ctx context.Context, address string, peer identity.ID) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
@@ -60,7 +59,7 @@ func (c *Contacts) Prove(ctx context.Context, address string, peer identity.ID) 
 	return rtt, nil
 }
 
-// Keep keeps a contact that was not needed; nil is none.
+// Keep keeps a contact that was not needed; contact may be nil.
 func (c *Contacts) Keep(contact *Contact) {
 	if contact == nil {
 		return
@@ -93,14 +92,14 @@ func (c *Contacts) drop(contact *Contact) {
 	}
 }
 
-// end closes a contact that is kept.
+// end closes a contact that was kept.
 func (c *Contact) end() {
 	c.expiry.Stop()
 	c.Close()
 }
 
-// Lacks reports whether there should be a contact to a peer that is measured, and is none, or soon will be none: agents
-// keep one to each.
+// Lacks reports whether a contact to a measured peer should be made: agents keep one to each, and there is none, or it
+// will expire soon.
 func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	if c.lasting < AgentsKeep {
 		return false
@@ -111,8 +110,8 @@ func (c *Contacts) Lacks(address string, peer identity.ID) bool {
 	return contact == nil || time.Since(contact.made) > c.lasting/2 || !contact.isQuiet()
 }
 
-// Renew has a contact to a peer that lacks one, for the next link; of several at once, one makes it. If that fails, the peer is
-// connected to when it is needed.
+// Renew makes a contact to a peer that lacks one, for the next link. Of several concurrent calls only one does. If it fails,
+// the next link makes its own connection.
 func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) {
 	_, _, _ = c.renewing.Do(place{peer, address}.String(), func() (any, error) {
 		if !c.Lacks(address, peer) {
@@ -122,8 +121,8 @@ func (c *Contacts) Renew(ctx context.Context, address string, peer identity.ID) 
 	})
 }
 
-// Connect returns a contact to a peer of a known identity, which is to be asked for something soon: the one that is
-// kept, or a new one.
+// Connect returns a contact to a peer of a known identity, over which something is to be asked soon: the kept
+// contact, or a new one.
 func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID) (*Contact, error) {
 	at := place{peer, address}
 	c.mu.Lock()
@@ -139,8 +138,8 @@ func (c *Contacts) Connect(ctx context.Context, address string, peer identity.ID
 	return connect(ctx, c.dialer, at, c.security)
 }
 
-// Ask opens a link to a parent, and tells it at once what it may send. It begins a round trip earlier than by what a
-// Taking says first.
+// Ask opens a link to a parent, and tells it at once what it may send. So the parent begins a round trip earlier
+// than if the Taking were the first to say so.
 func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -151,7 +150,7 @@ func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, he
 	return contact.Ask(ctx, hello, first)
 }
 
-// Close closes what is kept, and keeps nothing more.
+// Close closes the kept contacts; from then on none is kept.
 func (c *Contacts) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +161,8 @@ func (c *Contacts) Close() {
 	clear(c.kept)
 }
 
-// isQuiet reports whether nothing came since the peer proved who it is. It says nothing unasked: what came is the end.
+// isQuiet reports whether nothing came since the peer proved its identity. A peer says nothing unasked, so if something
+// came the connection is ending.
 func (c *Contact) isQuiet() bool {
 	socket, isSocket := c.raw.(syscall.Conn)
 	if !isSocket {

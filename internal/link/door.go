@@ -15,13 +15,13 @@ import (
 
 const (
 	acceptPause = 100 * time.Millisecond
-	// openingMost and openingEach are how many links are opened at once, of all and of
-	// one source: who opens has not proved anything yet.
+	// openingMost and openingEach are how many links may be in the opening at once, in all and from
+	// one source: a peer that is opening a link has not proved anything yet.
 	openingMost = 256
 	openingEach = 64
-	// contactTime is for how long an agent that has proven who it is may wait before it asks for something; others may for
-	// the opening's time. So many are waited for at once, of all and of each; who is one more is waited for only as long as
-	// it takes who asks at once.
+	// contactTime is how long an agent that has proved its identity may wait before it asks for something; others have
+	// openTime. contactsMost and contactsEach are how many such peers may wait at once, in all and under one name. One more
+	// has only crowdedTime, which is enough to ask at once.
 	contactTime  = 5 * time.Minute
 	crowdedTime  = time.Second
 	contactsMost = 512
@@ -39,15 +39,15 @@ const (
 type Door struct {
 	Security identity.TLS
 	Log      *slog.Logger
-	// Serve welcomes or refuses who asks, and returns when the link is over.
+	// Serve welcomes or refuses the link that is asked for, and returns when the link is over.
 	Serve func(ctx context.Context, asked *Asked)
-	// Refused hears why a link was not opened.
+	// Refused is told why a link was not opened.
 	Refused func(reason string)
 
 	mu      sync.Mutex
 	opening crowd // links being opened, by source
-	agents  crowd // who may ask later, by name
-	others  crowd // as well
+	agents  crowd // agents that may ask later, by name
+	others  crowd // the same of other peers
 	links   sync.WaitGroup
 }
 
@@ -74,7 +74,7 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// admit has a link opened, unless too many are.
+// admit opens a link, unless too many are being opened.
 func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	if !d.enter(&d.opening, source, openingMost, openingEach) {
@@ -96,8 +96,8 @@ func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	})
 }
 
-// open finds out who has connected, and waits for what is asked. While somebody is waited for who has proven who it is,
-// others come in.
+// open finds out who has connected, and waits for what it asks for. A peer that has proved its identity no longer takes
+// a place among the links being opened.
 func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, error) {
 	opened := sync.OnceFunc(func() { d.leave(&d.opening, source) })
 	defer opened()
@@ -119,13 +119,13 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 	return asked.hear(ctx, patience)
 }
 
-// crowd counts who is somewhere, by where they come from.
+// crowd counts peers by where they come from.
 type crowd struct {
 	all  int
 	each map[string]int
 }
 
-// enter counts one more, unless there are as many as there may be.
+// enter counts one more peer, unless the limits are reached.
 func (d *Door) enter(there *crowd, from string, most, each int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,9 +12,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Feeding is a link seen from the parent. Its stripes share what is to be sent: each takes
-// the next piece when its connection takes more, so that a slow one keeps none
-// from the others.
+// Feeding is a link seen from the parent. Its stripes share what is to be sent: each takes the next
+// piece when its connection can take more, so that a slow stripe keeps nothing from the others.
 type Feeding struct {
 	stripes
 	supply Supply
@@ -23,9 +22,9 @@ type Feeding struct {
 	mu      sync.Mutex
 	choice  parallel.Choice
 	lines   []*line // the stripes, in the order of their coming
-	next    uint64  // all before was given to a stripe
-	again   spans   // that were on their way on a stripe that broke, or stands still
-	has     uint64  // all before is at the child
+	next    uint64  // all before it was given to stripes
+	again   spans   // bytes that were under way on a stripe that broke, or stands still
+	has     uint64  // the child has all before it
 	credit  uint64
 	version uint64        // of the tree, as last told
 	changed chan struct{} // closed when a stripe may have something to do
@@ -39,14 +38,14 @@ func NewFeeding(ctx context.Context, from uint64, supply Supply, options Options
 	return f
 }
 
-// Feed feeds a child over one connection from an offset on until it says that it is done,
-// which is nil, or the link breaks, or ctx is done. It closes the link.
+// Feed feeds a child over one connection from an offset on. It returns nil when the child says that
+// it is done, and an error when the link breaks or ctx is done. It closes the link.
 func Feed(ctx context.Context, conn *Conn, from uint64, supply Supply) error {
 	return NewFeeding(ctx, from, supply, Options{}).Run(conn)
 }
 
-// Run feeds the child over a first stripe and those that join it, until the child says
-// that it is done, which is nil, or all of them broke, or the context is done.
+// Run feeds the child over a first stripe and those that join it. It returns nil when the child
+// says that it is done, and an error when all stripes are broken or the context is done.
 func (f *Feeding) Run(conn *Conn) error {
 	var tuning sync.WaitGroup
 	tuning.Go(func() { f.tune(conn) })
@@ -57,8 +56,9 @@ func (f *Feeding) Run(conn *Conn) error {
 	return nil
 }
 
-// Carried returns how many bytes of payload the link has sent when it has ended, those among them that
-// were sent twice, and how many the child said that it has. It received at least these, and at most those.
+// Carried returns how many bytes of payload the link has sent, including those sent twice, and how many
+// the child said that it has. The child has received at least the latter, and at most the former. Carried
+// is called when the link has ended.
 func (f *Feeding) Carried() (sent, landed uint64) {
 	sent, _ = f.carried()
 	f.mu.Lock()
@@ -70,7 +70,7 @@ func (f *Feeding) Carried() (sent, landed uint64) {
 func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What waits for the connection does not wait for longer than it takes to say why.
+	// Whatever waits for the connection then waits only as long as it takes to say why the link ends.
 	defer context.AfterFunc(ctx, func() { conn.raw.SetWriteDeadline(time.Now().Add(heartbeat)) })()
 	if !f.options.Steered { // else the other end sees to queues
 		conn.smooth()
@@ -81,7 +81,7 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	go func() {
 		defer close(listened)
 		cancel(f.listen(conn))
-		conn.Close() // whoever is sending ends
+		conn.Close() // this ends the sending
 	}()
 	err := f.send(ctx, l)
 	var bye *Bye
@@ -90,7 +90,7 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	}
 	conn.Close()
 	<-listened
-	// What the child said is nearer to the cause than what became of the link.
+	// What the child said is closer to the cause than the error of the connection.
 	if cause := context.Cause(ctx); bye == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -100,8 +100,8 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 // errDone says that a child has all that it wants.
 var errDone = errors.New("done")
 
-// farewell tells the child why the link ends, and gives it time to close: a connection
-// that is closed with something unread in it takes back what was said.
+// farewell tells the child why the link ends, and gives it time to close: closing a connection with
+// unread bytes in it would discard what was said last.
 func farewell(l *line, bye *Bye, closed <-chan struct{}) {
 	l.conn.raw.SetWriteDeadline(time.Now().Add(heartbeat))
 	if l.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, cmp.Or(bye.Offset, l.offset), 0)) != nil {
@@ -115,7 +115,7 @@ func farewell(l *line, bye *Bye, closed <-chan struct{}) {
 	}
 }
 
-// send sends what there is, and a sign of life when there is nothing.
+// send sends what there is and, when there is nothing, signs of life.
 func (f *Feeding) send(ctx context.Context, l *line) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
@@ -165,7 +165,7 @@ func (f *Feeding) do(l *line, t task) (more bool, err error) {
 	return false, nil
 }
 
-// say sends a frame that is no data.
+// say sends a frame that is not DATA.
 func (f *Feeding) say(l *line, what wire.Type, offset uint64, payload []byte) error {
 	f.mu.Lock()
 	header := wire.Header{Type: what, Length: uint32(len(payload)), Offset: offset, TreeVersion: f.version}
@@ -181,7 +181,7 @@ func (f *Feeding) sendPortion(l *line, t task) error {
 	return err
 }
 
-// listen takes what the child says on a stripe until it is done or that breaks.
+// listen hears what the child says on a stripe until the child is done or the stripe breaks.
 func (f *Feeding) listen(conn *Conn) error {
 	for {
 		if err := f.hear(conn); err != nil {

@@ -7,7 +7,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// place returns where bytes from an offset on go: nowhere, if they have landed before.
+// place returns where bytes from an offset on go, and how many of them; bytes that have landed before are discarded.
 func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -23,7 +23,7 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 		left = min(left, int64(run.from-at))
 	}
 	to, most, err = t.store.Section(at)
-	if err == nil && most <= 0 { // whoever went on would do so for ever
+	if err == nil && most <= 0 { // otherwise the caller would loop for ever
 		err = fmt.Errorf("%w: DATA at offset %d, where nothing goes", wire.ErrProtocol, at)
 	}
 	return to, min(left, most), err
@@ -32,12 +32,13 @@ func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) 
 // isStriped reports whether bytes may come in any order.
 func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
 
-// mostApart is how many runs may have landed that do not touch each other. Who sends honestly has about one for each stripe, and
-// for each frame that waits on one that stands still: of the smallest, a socket holds a thousand. Who leaves out every
-// second byte would have as many as it was asked for bytes, and each is searched for with every frame.
+// mostApart is how many runs that do not touch each other may have landed. An honest sender causes about one for each stripe,
+// and one for each frame that waits on a stripe that stands still; of the smallest frames a socket holds a thousand. A sender
+// that leaves out every second byte would cause as many runs as it was asked for bytes, and all of them are searched with every
+// frame.
 const mostApart = 4096
 
-// land notes that bytes are where they belong.
+// land notes that bytes have been written where they belong.
 func (t *Taking) land(run span) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +60,7 @@ func (t *Taking) land(run span) error {
 	return t.tell()
 }
 
-// ended takes what all is.
+// ended takes note of an END frame.
 func (t *Taking) ended(conn *Conn, header wire.Header) error {
 	root, err := conn.readPayload(header.Length)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A delivery in datagrams has links, too: they prove who the neighbours are, give both a
-// secret to seal datagrams with, and show that the other lives.
+// A delivery in datagrams has links, too. They prove the neighbours' identities, give both ends a
+// secret to seal datagrams with, and show that the other end lives.
 
-// Secret returns what only the two ends of the link know.
+// Secret returns a secret that only the two ends of the link know.
 func (c *Conn) Secret() (secret datagram.Secret, err error) {
 	secure, is := c.data.(*tls.Conn)
 	if !is {
@@ -27,7 +27,7 @@ func (c *Conn) Secret() (secret datagram.Secret, err error) {
 	return secretOf(secure)
 }
 
-// Secret is that of the link which is asked for: whoever is welcomed may use it at once.
+// Secret returns the secret of the link that is asked for: once welcomed, the peer may use it.
 func (a *Asked) Secret() (datagram.Secret, error) { return secretOf(a.secure) }
 
 func secretOf(secure *tls.Conn) (secret datagram.Secret, err error) {
@@ -48,7 +48,7 @@ func (c *Conn) Remote() (netip.AddrPort, error) {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), nil
 }
 
-// unmeasuredRoundTrip stands for one that is not known.
+// unmeasuredRoundTrip is taken for a round trip that is not known.
 const unmeasuredRoundTrip = 100 * time.Millisecond
 
 // RoundTrip returns what the kernel has measured of the link's round trip.
@@ -59,13 +59,13 @@ func (c *Conn) RoundTrip() time.Duration {
 		if err == nil && info.Rtt > 0 {
 			measured = time.Duration(info.Rtt) * time.Microsecond
 		}
-		return nil // a guess does it
+		return nil // a guess is good enough
 	})
 	return measured
 }
 
-// Keep keeps a link beside which datagrams go, at either end, until it breaks or ctx is
-// done, and closes it. It calls each whenever a child's report is due.
+// Keep keeps up a link beside which datagrams go, at either end, until it breaks or ctx is done,
+// and then closes it. It calls each whenever a child's report may be due.
 func Keep(ctx context.Context, conn *Conn, each func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

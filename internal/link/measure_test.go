@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/link"
 )
 
-// accepting is a data port that accepts one connection after the other as an agent does.
+// accepting opens a data port that accepts one connection after the other, as an agent does.
 func (n neighbours) accepting(t *testing.T) (address string, ended <-chan error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Who is at an agent's address and is another is not measured.
+// A peer that is at an agent's address but is not that agent is not measured.
 func TestRoundTripOfAnother(t *testing.T) {
 	n := newNeighbours(t)
 	address, accepted := n.accepting(t)

@@ -2,14 +2,14 @@ package link
 
 import "slices"
 
-// Neighbour is who is at the other end of a link, as a tree names it.
+// Neighbour is the node at the other end of a link, as a tree names it.
 type Neighbour interface {
 	GetRole() string
 	GetName() string
 	GetAddresses() []string
 }
 
-// SameNeighbour reports whether two are one, at the same place.
+// SameNeighbour reports whether both are the same node, at the same addresses.
 func SameNeighbour(a, b Neighbour) bool {
 	return a.GetRole() == b.GetRole() && a.GetName() == b.GetName() && slices.Equal(a.GetAddresses(), b.GetAddresses())
 }

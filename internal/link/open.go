@@ -17,10 +17,10 @@ import (
 // openTime is how long the opening of a link may take.
 const openTime = 5 * time.Second
 
-// drained is how much at most is read of who is refused: a few frames that came with the hello.
+// drained is how much is read at most from a peer that is refused: a few frames that came with its hello.
 const drained = 4 << 10
 
-// protocol is what the opening negotiates, so that no other service is mistaken for a relay.
+// protocol is what the opening negotiates, so that a relay is not confused with another service.
 const protocol = "groupcast-relay/1"
 
 var (
@@ -44,11 +44,11 @@ func Dial(ctx context.Context, dialer Dialer, address string, security identity.
 	return contact.Ask(ctx, hello, Answer{})
 }
 
-// Contact is a connection to a peer that has proven who it is, and was asked for nothing yet. The peer closes it if that
-// takes too long.
+// Contact is a connection to a peer that has proved its identity, and has not been asked for anything yet. The peer
+// closes it if that takes too long.
 type Contact struct {
 	place     place
-	roundTrip time.Duration // when it was made
+	roundTrip time.Duration // measured when the connection was made
 	made      time.Time
 	keeper    *Contacts // nil if it was made for a link
 	expiry    *time.Timer
@@ -75,12 +75,12 @@ func connect(ctx context.Context, dialer Dialer, to place, security identity.TLS
 	return c, nil
 }
 
-// Close gives it up.
+// Close gives the contact up.
 func (c *Contact) Close() { c.raw.Close() }
 
-// Ask opens a link over it, and tells the peer at once what it may send: the link begins a round trip earlier than by what a
-// Taking says first. If that fails, it is closed. One that was kept may have broken meanwhile: then the peer is connected to
-// again.
+// Ask opens a link over the contact, and tells the peer at once what it may send: so the peer begins a round trip earlier
+// than if a Taking were the first to say so. If Ask fails, the contact is closed. A contact that was kept may have broken
+// meanwhile: then Ask connects to the peer again.
 func (c *Contact) Ask(ctx context.Context, hello wire.Hello, first Answer) (*Conn, wire.Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -128,7 +128,7 @@ func (c *Contact) greet(ctx context.Context, hello wire.Hello, first Answer) (*C
 	return conn, welcome, nil
 }
 
-// Asked is a link that a neighbour asks for. It is to be welcomed or refused.
+// Asked is a link that a neighbour asks for. The caller has to welcome or refuse it.
 type Asked struct {
 	wire.Hello
 	Peer  identity.Peer
@@ -139,8 +139,7 @@ type Asked struct {
 	secure *tls.Conn
 }
 
-// Accept takes a connection, and finds out who asks for what. The connection is
-// closed if that fails.
+// Accept finds out who asks for what over a connection. If that fails, it closes the connection.
 func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	asked, err := meet(ctx, raw, security)
 	if err != nil {
@@ -149,7 +148,7 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	return asked.hear(ctx, openTime)
 }
 
-// meet finds out who has connected. The connection is closed if that fails.
+// meet finds out who has connected. If that fails, it closes the connection.
 func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -170,7 +169,7 @@ func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, err
 	return asked, nil
 }
 
-// hear waits for what is asked. The connection is closed if that fails.
+// hear waits for what the peer asks for. If nothing comes, it closes the connection.
 func (a *Asked) hear(ctx context.Context, patience time.Duration) (_ *Asked, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -195,21 +194,21 @@ func (a *Asked) Welcome(welcome wire.Welcome) (*Conn, error) {
 	return established(a.raw, a.held, a.secure, a.Plaintext), nil
 }
 
-// Refuse says why the link is not opened, and closes it. The other has time to close first: a connection that is
-// closed with something unread in it takes back what was said.
+// Refuse tells the peer why the link is not opened, and closes it. The peer gets time to close first: closing a
+// connection with unread bytes in it would discard what was said last.
 func (a *Asked) Refuse(reason wire.Reason, text string) { a.Part(Bye{Reason: reason, Text: text}) }
 
-// Part is Refuse with all that is to be said.
+// Part is Refuse with everything that a Bye can say.
 func (a *Asked) Part(bye Bye) {
 	defer a.raw.Close()
 	a.raw.SetDeadline(time.Now().Add(heartbeat))
-	// If that does not reach the other, it finds the connection closed.
+	// If this does not reach the peer, it finds the connection closed.
 	if _, err := a.secure.Write(wire.AppendBye(nil, bye.Reason, bye.Text, bye.Offset, 0)); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(a.raw, drained))
 	}
 }
 
-// past is a deadline that has passed: it ends what waits.
+// past is a deadline that has passed: it ends what waits for a connection.
 var past = time.Unix(1, 0)
 
 // established returns a link whose opening is over.

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// chunk is after how many bytes it is told that they have come, so that they can
-	// be passed on while the rest of their frame is still coming.
+	// chunk is the number of bytes after which their arrival is told, so that they can be passed on
+	// while the rest of their frame is still coming.
 	chunk = 512 << 10
-	// worth is how many bytes are passed on although no more are there: a link of
-	// 100 Mbit/s takes a millisecond for as many. Fewer wait for others.
+	// worth is how many bytes are passed on even if no more are there; on a link of 100 Mbit/s they
+	// take a millisecond. Fewer bytes wait for others.
 	worth = 16 << 10
-	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
-	// no longer are passed on in chunks.
+	// gatherTime is how long they wait at most. If bytes come so fast that a whole chunk takes no
+	// longer than that, they are passed on in chunks.
 	gatherTime = 5 * time.Millisecond
-	// wakeAt is how many bytes a reader of bulk is woken for. Waking it for every segment
-	// costs more than moving the bytes.
+	// wakeAt is how many bytes must be there before a reader of bulk is woken: waking it for every
+	// segment costs more than moving the bytes.
 	wakeAt = 256 << 10
 )
 
-// expectProgress gives the neighbour its time anew.
+// expectProgress starts the neighbour's time anew.
 func (c *Conn) expectProgress() {
 	c.rested, c.progress = time.Now(), 0
 	c.deadline = c.rested.Add(patience)
 }
 
-// excuse gives the neighbour the time that has passed since then: this side spent it with what it has, and did not read.
+// excuse gives the neighbour back the time since then, in which this side did not read because it was busy with what it had.
 func (c *Conn) excuse(since time.Time) {
 	c.deadline = c.deadline.Add(time.Since(since))
 	if !c.gathering {
@@ -42,8 +42,8 @@ func (c *Conn) excuse(since time.Time) {
 	}
 }
 
-// receive moves payload to where it belongs, at most a chunk, and returns how much it
-// moved. Where both ends are the kernel's, it never leaves it.
+// receive moves payload to where it belongs, at most a chunk, and returns how many bytes it moved.
+// If both the connection and the file are the kernel's, the bytes never leave it.
 func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	c.gathering = false
 	c.excuse(c.rested)
@@ -55,8 +55,8 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	case c.bulk:
 		least = length
 	}
-	// enough tells, when no more is there, whether what has come is passed on. If not, it
-	// has the reader woken when it is worth it.
+	// enough is called when no more bytes are there, and reports whether those that have come are
+	// passed on. If not, it sees to it that the reader is woken when there are more.
 	enough := func(moved int64) bool {
 		if moved > 0 && moved < least && !c.gathering {
 			c.gathering = true
@@ -83,8 +83,7 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	return moved, c.silent(err)
 }
 
-// wakeAfter has the reader woken when so many bytes are there. That it cannot be set
-// costs nothing but time.
+// wakeAfter has the reader woken when so many bytes are there. If that cannot be set, it costs only time.
 func (c *Conn) wakeAfter(bytes int64) {
 	_ = c.control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, int(bytes))
@@ -119,7 +118,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 			c.excuse(begun)
 			moved += int64(written)
 			switch {
-			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // it has come on another stripe, or belongs nowhere
+			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // the bytes have come on another stripe, or belong nowhere
 				return moved, failed
 			case failed != nil:
 				return moved, &StorageError{failed}
@@ -135,7 +134,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 	return moved, err
 }
 
-// fill reads what there is. Of bulk, it gathers whole records.
+// fill reads what is there. In bulk it goes on as long as whole records come.
 func (c *Conn) fill(part []byte) (filled int, err error) {
 	for {
 		n, err := c.data.Read(part[filled:])

@@ -11,15 +11,15 @@ const blockSize = 1 << 20
 // line is one stripe of a link that feeds.
 type line struct {
 	conn   *Conn
-	given  spans // that were given to it, and that the child may lack
-	told   int   // the number of stripes that it last told of
-	ended  bool  // it has told the end
+	given  spans // bytes that were given to it and that the child may lack
+	told   int   // the number of stripes that it told the child last
+	ended  bool  // it has told the child the end
 	offset uint64
-	idle   [2]uint64 // what was next when it had nothing to do: at the last two beats, the older first
-	helped uint64    // what was given to it before this was given to others, too
+	idle   [2]uint64 // Feeding.next at the last two beats when it had nothing to do, the older first
+	helped uint64    // what was given to it before this offset was given to others, too
 }
 
-// errTooMany ends a stripe that is one more than were asked for.
+// errTooMany ends a stripe when there are more than are wanted.
 var errTooMany = &brokenError{errors.New("stripe is not wanted any more")}
 
 func (f *Feeding) attach(conn *Conn) *line {
@@ -31,7 +31,7 @@ func (f *Feeding) attach(conn *Conn) *line {
 	return l
 }
 
-// detach has others send again what may be lost with a stripe.
+// detach leaves it to other stripes to send again what may be lost with this one.
 func (f *Feeding) detach(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *Feeding) detach(l *line) {
 	f.announce()
 }
 
-// announce has the stripes look for something to do.
+// announce makes the stripes look for something to do.
 func (f *Feeding) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -52,11 +52,11 @@ func (f *Feeding) announce() {
 type task struct {
 	Portion
 	offset  uint64
-	stripes int // that the child is to be told of; zero for nothing
+	stripes int // the number to tell the child; zero for nothing
 	changed <-chan struct{}
 }
 
-// claim gives a stripe its next piece: what was lost with another first.
+// claim gives a stripe its next piece; what was lost with another stripe goes first.
 func (f *Feeding) claim(l *line) (task, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,8 +88,9 @@ func (f *Feeding) claim(l *line) (task, error) {
 	return t, nil
 }
 
-// relieve has a stripe that has had nothing to do for two beats send what was given to
-// another before them, if the child waits for that: the other is slow, or stands still.
+// relieve is for a stripe that has had nothing to do for two beats. If the child waits for bytes
+// that were given to another stripe before that, this other is slow or stands still, and its bytes
+// are sent again.
 func (f *Feeding) relieve(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +109,7 @@ func (f *Feeding) relieve(l *line) {
 	f.announce()
 }
 
-// awaited returns the stripe for whose bytes the child waits, of those before an offset.
+// awaited returns the stripe to which the bytes were given for which the child waits, if they are before an offset.
 func (f *Feeding) awaited(before uint64) (slow *line) {
 	for _, l := range f.lines {
 		if run, found := l.given.next(f.has); found && run.from < before {
@@ -127,7 +128,7 @@ func (f *Feeding) grant(credit uint64) {
 	}
 }
 
-// landed forgets what the child has.
+// landed forgets the bytes that the child has.
 func (f *Feeding) landed(upTo uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

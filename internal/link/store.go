@@ -8,26 +8,26 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Store is where a child puts what it is fed.
+// Store is where a child puts the bytes that it gets.
 type Store interface {
 	// Section returns where the bytes from an offset on go, and how many fit there.
 	Section(offset uint64) (to Place, most int64, err error)
-	// Landed says that all before an offset was written.
+	// Landed says that everything before an offset has been written.
 	Landed(upTo uint64) error
-	// End says what all is.
+	// End says what the whole object is.
 	End(End) error
 	// Answer returns what the parent is to know now.
 	Answer() Answer
 }
 
-// Place is where bytes go: into a file from a position on, in any order; or, if there is
-// no file, to a writer, those of one place one after the other.
+// Place is where bytes go. In a file they go from a position on, in any order. If there is no file
+// they go to a writer, one place's bytes after the other.
 type Place struct {
 	File *os.File
 	At   int64
 	To   io.Writer
-	// Full is asked where the file's disk has no room, if it is set: whether there is some now, so that it is written again. It
-	// may take its time, but less than a neighbour's patience.
+	// Full, if set, is called when the file's disk has no room. It reports whether there is room now, so that the bytes are
+	// written again. It may take some time, but less than a neighbour's patience.
 	Full func() bool
 }
 
@@ -42,9 +42,9 @@ func (p Place) writer() io.Writer {
 	return &insisting{io.NewOffsetWriter(p.File, p.At), p.Full}
 }
 
-// insisting writes again where there was no room.
+// insisting is a writer that tries again after there was no room.
 type insisting struct {
-	to   io.Writer // goes on where it was after an error
+	to   io.Writer // after an error it goes on where it was
 	full func() bool
 }
 
@@ -60,15 +60,15 @@ func (w *insisting) Write(p []byte) (written int, err error) {
 
 // Answer is what a child tells its parent.
 type Answer struct {
-	Ack         uint64     // all before it is acknowledged,
-	Level       wire.Level // and what that means
-	Credit      uint64     // all before it may be sent
+	Ack         uint64     // everything before it is acknowledged,
+	Level       wire.Level // and this is what that means
+	Credit      uint64     // everything before it may be sent
 	TreeVersion uint64
 	Done        bool            // nothing more is wanted
-	Changed     <-chan struct{} // closed when asking again brings something else
+	Changed     <-chan struct{} // closed when another call may bring something else
 }
 
-// since returns the frames that tell what has changed.
+// since returns the frames that tell what has changed since told.
 func (a Answer) since(told Answer) (frames []byte) {
 	if a.Ack != told.Ack || a.Level != told.Level {
 		frames = wire.Header{Type: wire.Ack, Level: a.Level, Offset: a.Ack, TreeVersion: a.TreeVersion}.Append(frames)

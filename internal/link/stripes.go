@@ -14,21 +14,21 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Open opens a stripe that joins a link. They count from zero, which is the first one, if
-// it has to be opened again.
+// Open opens a stripe that joins a link. Stripes are numbered from zero; zero is the first one,
+// which may have to be opened again.
 type Open func(ctx context.Context, stripe int) (*Conn, error)
 
 // Options say what a link may be made of.
 type Options struct {
-	// Bounds are how many stripes it may have; the zero Bounds are one.
+	// Bounds say how many stripes the link may have; the zero Bounds allow one.
 	Bounds parallel.Bounds
-	// Open opens more of them. It is nil at the end that accepts them.
+	// Open opens further stripes. It is nil at the end that accepts them.
 	Open Open
-	// Earlier is the number that a link to the same neighbour ended with; zero if there was none.
+	// Earlier is the number of stripes that the last link to the same neighbour ended with; zero if there was none.
 	Earlier int
-	// Chosen, if it is set, hears what the parent's end decides about the number.
+	// Chosen, if set, is told what the parent's end decides about the number of stripes.
 	Chosen func(parallel.Choice)
-	// Steered says that Steer decides about the number, and not what the parent's end measures.
+	// Steered says that Steer decides about the number of stripes, instead of what the parent's end measures.
 	Steered bool
 }
 
@@ -38,26 +38,26 @@ const (
 	LongPause  = time.Second
 )
 
-// errEnded says that a stripe came to a link that has ended.
+// errEnded says that a stripe joined a link that has ended.
 var errEnded = errors.New("the link has ended")
 
-// stripes are the connections of a link. It goes on while one of them does: one that
-// breaks alone is opened again by the end that opened it.
+// stripes are the connections of a link. The link goes on as long as one of them does: a stripe
+// that breaks alone is opened again by the end that opened it.
 type stripes struct {
 	options Options
-	serve   func(ctx context.Context, conn *Conn) error // feeds or takes over one until it ends
+	serve   func(ctx context.Context, conn *Conn) error // feeds or takes over one connection until that ends
 	ctx     context.Context
 	end     context.CancelCauseFunc // ends all of them
 	running sync.WaitGroup
 
 	counting sync.Mutex
-	conns    []*Conn // those that live
-	kept     int     // this end keeps so many open,
-	wanted   int     // and so many are asked for
-	done     bool    // all that was wanted has come: none is opened again
-	taken    int     // the neighbour takes no more; 0 is not known
-	sent     uint64  // bytes of payload, by those that have ended,
-	received uint64  // and that came over them
+	conns    []*Conn // the living ones
+	kept     int     // how many stripes this end keeps open
+	wanted   int     // how many stripes are wanted
+	done     bool    // everything that was wanted has come: no stripe is opened again
+	taken    int     // how many stripes the neighbour takes; 0 if not known
+	sent     uint64  // bytes of payload that ended stripes have sent
+	received uint64  // and received
 }
 
 func (s *stripes) begin(ctx context.Context, options Options, serve func(context.Context, *Conn) error) {
@@ -118,14 +118,14 @@ func (s *stripes) leave(conn *Conn, err error) {
 	}
 }
 
-// Admits reports whether a stripe may join, by its number, which counts from zero: one that broke may come back before
-// it is noticed that it did. None joins a link that has ended.
+// Admits reports whether the stripe of a number, counting from zero, may join. A stripe that broke may come back
+// before this end notices that it broke. No stripe joins a link that has ended.
 func (s *stripes) Admits(stripe int) bool {
 	most := s.options.Bounds.Most
 	return most > 1 && stripe < most && s.living() < 2*most && s.ctx.Err() == nil
 }
 
-// refuse notes that the neighbour does not take a stripe.
+// refuse notes that the neighbour has refused a stripe.
 func (s *stripes) refuse(stripe int) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -153,7 +153,7 @@ func (s *stripes) carried() (sent, received uint64) {
 	return s.sent, s.received
 }
 
-// finish says that no stripe is worth being opened again.
+// finish says that it is not worth opening any stripe again.
 func (s *stripes) finish() {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -166,8 +166,8 @@ func (s *stripes) finished() bool {
 	return s.done
 }
 
-// want has this end open more stripes if there are fewer. Of a link that is steered it
-// opens none again that are more.
+// want sets how many stripes are wanted. This end opens more if there are fewer; on a steered link
+// it does not open superfluous ones again when they end.
 func (s *stripes) want(number int) {
 	if s.options.Open == nil {
 		return
@@ -181,11 +181,11 @@ func (s *stripes) want(number int) {
 	}
 }
 
-// keep keeps a stripe open until the link ends. The end that does not open it runs it once.
+// keep runs a stripe, and opens it again until the link ends. The end that does not open stripes runs it once.
 func (s *stripes) keep(stripe int, conn *Conn) {
 	wait := time.Duration(0)
 	if conn != nil {
-		_ = s.Join(conn) // why it ended is told by the link, if that ends
+		_ = s.Join(conn) // if the link ends, it tells why
 		wait = FirstPause
 	}
 	for s.options.Open != nil && !s.finished() && pause.For(s.ctx, wait) {
@@ -205,8 +205,7 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 	}
 }
 
-// tooMany reports whether one that ended is not kept open, since the link is steered and
-// fewer are wanted.
+// tooMany reports whether a stripe that has ended is not opened again, because the link is steered and fewer stripes are wanted.
 func (s *stripes) tooMany() bool {
 	s.counting.Lock()
 	defer s.counting.Unlock()

@@ -28,11 +28,11 @@ type Portion struct {
 	File   *os.File
 	At     uint64
 	Length uint64
-	// End is set when all was sent before, and it is known what all is.
+	// End is set when everything has been sent, and the length and root are known.
 	End *End
-	// Changed is closed when asking again can bring something else.
+	// Changed is closed when another call may bring something else.
 	Changed <-chan struct{}
-	// TreeVersion is that of the tree by which the child is fed.
+	// TreeVersion is the version of the tree in which the child is fed.
 	TreeVersion uint64
 }
 
@@ -42,13 +42,13 @@ type End struct {
 	Root   [wire.RootSize]byte
 }
 
-// Supply is where a parent takes from what it feeds one child. Stripes ask it one after
-// the other, and send at once.
+// Supply is where a parent gets the bytes from that it feeds one child. The stripes call Next one
+// after the other, and send at the same time.
 type Supply interface {
-	// Next returns what there is for the child from an offset on, at most so many bytes.
+	// Next returns what there is for the child from an offset on, at most most bytes.
 	// An error ends the link; a *Bye tells the child why.
 	Next(offset, most uint64) (Portion, error)
-	// Sent says that a portion from an offset on has been sent, or as much of it as could be.
+	// Sent says that a portion from an offset on has been sent, or as much of it as was possible.
 	Sent(offset uint64, portion Portion)
 	// Acked says what the child acknowledges. An error ends the link.
 	Acked(upTo uint64, level wire.Level) error
@@ -58,13 +58,13 @@ type Supply interface {
 type Bye struct {
 	Reason wire.Reason
 	Text   string
-	Offset uint64 // what it tells; 0 is where the link was
+	Offset uint64 // told to the child; 0 stands for the present offset of the link
 }
 
 func (b *Bye) Error() string { return fmt.Sprintf("%v: %s", b.Reason, b.Text) }
 
-// NotKept reports whether a link was not opened, or ended, for what the child asked for of a stream can be had nowhere any
-// more, and from where on it can.
+// NotKept reports whether a link was not opened, or ended, because the child asked for bytes of a stream that nobody has
+// any more. It returns the offset from which on they can be had.
 func NotKept(err error) (from uint64, is bool) {
 	var refusal *wire.Refusal
 	var ended *Ended

@@ -14,23 +14,23 @@ import (
 // answerPause is how long small changes are collected before the parent is told.
 const answerPause = 5 * time.Millisecond
 
-// Taking is a link seen from the child. What its stripes bring goes to where it belongs, in
-// whatever order it comes; what all has come before is the store's.
+// Taking is a link seen from the child. What its stripes bring is put where it belongs, in the
+// order in which it comes; the store is told up to where everything has come.
 type Taking struct {
 	stripes
 	store Store
 
 	mu     sync.Mutex
 	upTo   uint64 // all before it has landed,
-	landed spans  // and these behind it
+	landed spans  // and these runs after it
 	end    *End
 	told   bool // the store knows the end
-	bid    bool // the parent was told that nothing more is wanted
+	bid    bool // the parent has been told that nothing more is wanted
 
-	has atomic.Uint64 // all before it has landed; for who does not wait for the store, which may take its time
+	has atomic.Uint64 // everything before it has landed; for readers that must not wait for the store, which may take its time
 }
 
-// NewTaking returns the link to a parent of which all from an offset on is wanted.
+// NewTaking returns the link to a parent from which everything after an offset is wanted.
 func NewTaking(ctx context.Context, from uint64, store Store, options Options) *Taking {
 	t := &Taking{store: store, upTo: from}
 	t.has.Store(from)
@@ -38,14 +38,14 @@ func NewTaking(ctx context.Context, from uint64, store Store, options Options) *
 	return t
 }
 
-// Take takes what a parent sends over one connection, from an offset on, until the store is
-// done, which is nil, or the link breaks, or ctx is done. It closes the link.
+// Take takes what a parent sends over one connection, from an offset on. It returns nil when the
+// store is done, and an error when the link breaks or ctx is done. It closes the link.
 func Take(ctx context.Context, conn *Conn, from uint64, store Store) error {
 	return NewTaking(ctx, from, store, Options{}).Run(conn)
 }
 
-// Run takes what comes over a first stripe and those that join it, until the store is
-// done, which is nil, or all of them broke, or the context is done.
+// Run takes what comes over a first stripe and those that join it. It returns nil when the store is
+// done, and an error when all stripes are broken or the context is done.
 func (t *Taking) Run(conn *Conn) error {
 	err := t.run(conn)
 	t.mu.Lock()
@@ -56,8 +56,8 @@ func (t *Taking) Run(conn *Conn) error {
 	return err
 }
 
-// Carried returns how many bytes of payload came over the link when it has ended, those among them that
-// came twice.
+// Carried returns how many bytes of payload have come over the link, including those that came twice.
+// It is called when the link has ended.
 func (t *Taking) Carried() (received uint64) {
 	_, received = t.carried()
 	return received
@@ -71,7 +71,7 @@ func (t *Taking) take(ctx context.Context, conn *Conn) error {
 	go func() {
 		defer close(answered)
 		cancel(t.answer(ctx, conn))
-		conn.Close() // whoever is reading ends
+		conn.Close() // this ends the reading
 	}()
 	err := t.read(conn)
 	conn.Close()
@@ -82,7 +82,7 @@ func (t *Taking) take(ctx context.Context, conn *Conn) error {
 
 // read takes frames until the stripe breaks.
 func (t *Taking) read(conn *Conn) error {
-	var version uint64 // of the tree, as the parent last said here: it only grows
+	var version uint64 // of the tree, as the parent last told it on this stripe: it never decreases
 	for {
 		header, err := conn.readHeader()
 		if err == nil && header.TreeVersion < version && header.Type != wire.Bye {
@@ -118,7 +118,7 @@ func (t *Taking) heed(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// data lands a payload. Only bytes come that may; and those of a single stripe in order.
+// data lands a payload. It refuses bytes beyond the credit and, if there is a single stripe, bytes out of order.
 func (t *Taking) data(conn *Conn, header wire.Header) error {
 	at, left := header.Offset, int64(header.Length)
 	if credit := t.store.Answer().Credit; at+uint64(left) > credit {
@@ -144,8 +144,8 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 	return nil
 }
 
-// answer tells the parent what changes, and that this child lives. All stripes do: what is
-// said on one that is slow was said on another before.
+// answer tells the parent what has changed, and that this child lives. Every stripe does so: what
+// is said on a slow one has then been said on another before.
 func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
@@ -157,7 +157,7 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 				return err
 			}
 			told = now
-			if !t.isStriped() { // of stripes, the parent has to know what has come, too
+			if !t.isStriped() { // with stripes the parent also has to know what has come
 				beat.Reset(heartbeat)
 			}
 		}
@@ -181,8 +181,8 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	}
 }
 
-// farewell says that nothing more is wanted, and gives the parent time to close: a
-// connection that is closed with something unread in it takes back what was said.
+// farewell says that nothing more is wanted, and gives the parent time to close: closing a
+// connection with unread bytes in it would discard what was said last.
 func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
 	t.finish()
 	if err := conn.Send(wire.AppendBye(nil, wire.Done, "", now.Ack, now.TreeVersion)); err != nil {

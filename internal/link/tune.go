@@ -10,10 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// lookInterval is how often the kernel is asked how a link does.
+// lookInterval is how often the kernel is asked how a link is doing.
 const lookInterval = 100 * time.Millisecond
 
-// tune has the link have as many stripes as serve it, while it runs.
+// tune gives the link as many stripes as serve it, while it runs.
 func (f *Feeding) tune(first *Conn) {
 	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
@@ -22,7 +22,7 @@ func (f *Feeding) tune(first *Conn) {
 	tuner := parallel.New(leastRTT(info), f.options.Earlier, f.options.Bounds)
 	f.choose(tuner.Choice())
 	if info == nil {
-		return // no connection of the kernel's: nothing can be learnt of it
+		return // the connection is not the kernel's: nothing can be learnt from it
 	}
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -42,18 +42,16 @@ func (f *Feeding) tune(first *Conn) {
 	}
 }
 
-// steeredPiece is how much a stripe of a link that is steered gets at once: its window may
-// be small.
+// steeredPiece is how much a stripe of a steered link gets at once: its window may be small.
 const steeredPiece = 64 << 10
 
-// Steer has a link that is steered have so many stripes. What is too many of them
-// ends when it has nothing under way.
+// Steer sets the number of stripes of a steered link. Superfluous stripes end when they have nothing under way.
 func (f *Feeding) Steer(stripes int) {
 	stripes = min(max(1, stripes), f.options.Bounds.Most)
 	f.choose(parallel.Choice{Stripes: stripes, Reason: parallel.Fixed, Piece: steeredPiece})
 }
 
-// choose has the link have another number of stripes.
+// choose sets the number of stripes and the size of pieces.
 func (f *Feeding) choose(choice parallel.Choice) {
 	f.mu.Lock()
 	f.choice = choice
@@ -68,7 +66,7 @@ func (f *Feeding) choose(choice parallel.Choice) {
 	}
 }
 
-// handOut has the stripes be given pieces of another size.
+// handOut sets the size of the pieces that stripes are given.
 func (f *Feeding) handOut(piece uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,15 +79,15 @@ func (f *Feeding) handOut(piece uint64) {
 	}
 }
 
-// unsentPieces and leastUnsent are how much waits in a stripe's socket at most. What
-// waits in one that turns slow, all wait for.
+// unsentPieces and leastUnsent bound how much waits in a stripe's socket: if the stripe turns slow,
+// all wait for what is in there.
 const (
 	unsentPieces = 4
 	leastUnsent  = 128 << 10
 )
 
-// ready has a stripe that is or may be among others take what it is ready for. That this cannot be set costs
-// nothing but time.
+// ready makes the socket of a stripe, if there are or may be others, take only what it is ready to send. If
+// that cannot be set, it costs only time.
 func (f *Feeding) ready(l *line) {
 	if !f.choice.Alone() {
 		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))
@@ -120,7 +118,7 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	for _, conn := range conns {
 		info := conn.info()
 		if info == nil {
-			continue // it ends
+			continue // it is ending
 		}
 		before := o.seen[conn]
 		o.seen[conn] = *info
@@ -141,12 +139,13 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	return o.facts
 }
 
-// forget drops the stripes that have ended, of those that are not looked at.
+// forget drops stripes that have ended, except for those that are in use.
 func (o *lookout) forget(conns []*Conn) {
 	maps.DeleteFunc(o.seen, func(conn *Conn, _ unix.TCPInfo) bool { return !slices.Contains(conns, conn) && conn.info() == nil })
 }
 
-// leastRTT is what the path of a connection takes, however long its ends took to answer; zero if it is not the kernel's.
+// leastRTT returns what the path of a connection takes, however long its ends take to answer; zero if the connection is
+// not the kernel's.
 func leastRTT(info *unix.TCPInfo) time.Duration {
 	if info == nil {
 		return 0

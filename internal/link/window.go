@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largestFirst is the largest window that a handshake can tell of: it is not scaled.
+// largestFirst is the largest window that a handshake can announce, as windows are not scaled in it.
 const largestFirst = 64 << 10
 
-// Unbounded is a window that bounds nothing.
+// Unbounded is a window that is never reached.
 const Unbounded = 1 << 30
 
-// SetFirstWindow bounds the window of all connections that a listener accepts from now on,
-// from their first segment on.
+// SetFirstWindow bounds the window of all connections that a listener accepts from now on, from their first segment on.
 //
-// It is the listener's buffer that is set, of which half is a window, and not the clamp of
-// its windows, which accepted sockets inherit as well: by a small one the kernel would choose
-// a small window scale, and the connection could never have more than 64 or 128 KiB. The
-// buffer is unlocked again, so that it grows with what an accepted connection is allowed.
+// It sets the listener's buffer, of which half is a window. Accepted sockets also inherit a clamp
+// of the windows, but with a small clamp the kernel would choose a small window scale, and the
+// connection could never have more than 64 or 128 KiB. The buffer is unlocked again, so that it can
+// grow as the window that an accepted connection is allowed does.
 func SetFirstWindow(listener net.Listener, bytes int) error {
 	socket, isSocket := listener.(syscall.Conn)
 	if !isSocket {
@@ -41,12 +40,13 @@ func SetFirstWindow(listener net.Listener, bytes int) error {
 
 // What SO_BUF_LOCK says of a socket's receive buffer.
 const (
-	unlocked = 0 // the kernel makes it larger as it sees fit, and the window's clamp with it
+	unlocked = 0 // the kernel enlarges it as it sees fit, and the window's clamp with it
 	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
 )
 
-// canLock tells whether the kernel, since 5.15, lets a buffer be locked and unlocked. Without that one that was set
-// would stay as small as it is for ever: it is left alone then, and windows are bounded by their clamp as far as that lasts.
+// canLock reports whether the kernel lets a buffer be locked and unlocked, as it does since 5.15. Without that, a buffer
+// that was once set would keep its size for ever. So it is left alone then, and windows are bounded by their clamp, as far
+// as that lasts.
 var canLock = sync.OnceValue(func() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -56,10 +56,10 @@ var canLock = sync.OnceValue(func() bool {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, unlocked) == nil
 })
 
-// HoldsWindows tells whether the kernel keeps the windows that it is told.
+// HoldsWindows reports whether the kernel keeps to the windows that it is told.
 func HoldsWindows() bool { return canLock() }
 
-// setBuffer sets the receive buffer; the kernel doubles what it is told.
+// setBuffer sets the receive buffer; the kernel doubles the given size.
 func setBuffer(fd, bytes, lock int) error {
 	if !canLock() {
 		return nil
@@ -70,20 +70,21 @@ func setBuffer(fd, bytes, lock int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
-// largestHeld is the largest window for which the kernel is not left the choice of the buffer.
-// Whenever it enlarges that, it sets the clamp to what of it can be a window.
+// largestHeld is the largest window for which the buffer is not left to the kernel. Whenever the
+// kernel enlarges the buffer, it sets the clamp to the part of it that can be a window.
 const largestHeld = 256 << 10
 
-// spare is how many times the buffer that its window needs a connection may have. One that has more gets less when its
-// window does: if the kernel finds that segments are larger than it thought, or nobody is there to set it, a window is
-// what the buffer lets it be.
+// spare is how many times the buffer that its window needs a connection may have. A larger buffer is reduced together
+// with the window. Otherwise the window would be whatever the buffer allows, once the kernel finds that segments are
+// larger than it thought, or when nobody is there to set it.
 const spare = 4
 
-// SetWindow bounds the window that the other end is shown: it sends so many bytes in a
-// round trip at most. More takes effect at once, less when what was shown is used up.
+// SetWindow bounds the window that the other end is shown, and so how many bytes it sends in a
+// round trip. An increase takes effect at once, a decrease when the window shown before is used up.
 //
-// It is to be called again from time to time, also with the same: when the kernel learns that
-// segments are larger than it thought, it sets the clamp to what of the buffer can be a window.
+// It has to be called again from time to time, also with the same size: when the kernel learns that
+// segments are larger than it thought, it sets the clamp to the part of the buffer that can be a
+// window.
 func (c *Conn) SetWindow(bytes int) error {
 	c.windowed.Store(bytes < wakeAt)
 	return c.control(func(fd int) error {
@@ -100,9 +101,9 @@ func (c *Conn) SetWindow(bytes int) error {
 	})
 }
 
-// prepareBuffer gives a socket a buffer that is large enough for a window, not much larger, and that the kernel
-// does not enlarge. Where the window is large, or the buffer may not be, it does. It reports whether the buffer fits: one
-// that holds what the other end was shown before is made smaller when that is used up.
+// prepareBuffer gives a socket a buffer that is large enough for a window, not much larger, and that the kernel does not
+// enlarge; if the window is large, or the buffer cannot be large enough, the kernel may. It reports whether the buffer
+// fits: a buffer that is too large is reduced only when the window that the other end was shown before is used up.
 func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	has, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || !canLock() {
@@ -126,8 +127,8 @@ func prepareBuffer(fd, bytes int) (fits bool, err error) {
 	return fits, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BUF_LOCK, lock)
 }
 
-// isUsedUp tells whether the other end was shown no larger window than this: what it was shown needs room. Kernels
-// before 6.2 do not tell.
+// isUsedUp reports whether the window last shown to the other end is at most this large, so that nothing more
+// needs room. Kernels before 6.2 do not tell.
 func isUsedUp(fd, bytes int) bool {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	return err == nil && info.Rcv_wnd > 0 && int(info.Rcv_wnd) <= bytes
