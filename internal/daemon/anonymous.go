@@ -10,9 +10,10 @@ import (
 
 const (
 	// anonymousShare is the part of a source's connections that may be without a certificate: one in so many. Behind a proxy
-	// that passes TLS through all have one address, and nobody else's sessions are to wait for who has shown nothing.
+	// that passes TLS through, all have the same address, and peers that have shown nothing must not make the sessions of
+	// others wait.
 	anonymousShare = 4
-	// anonymousTime is how long such a connection lives: who enrolls makes one call or two.
+	// anonymousTime is how long such a connection may live: a peer that enrolls makes one call or two.
 	anonymousTime = maxUnaryTime + 10*time.Second
 )
 

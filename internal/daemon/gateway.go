@@ -14,18 +14,18 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// clientCertificateHeader is where Envoy says whose certificate it was shown.
+// clientCertificateHeader is where Envoy passes on the certificate that it was shown.
 const clientCertificateHeader = "x-forwarded-client-cert"
 
 // shownCertificate finds the certificate in the header: URL-encoded PEM, in quotes.
 var shownCertificate = regexp.MustCompile(`(?:^|;)Cert="([^"]*)"`)
 
-// ErrGatewayHeader says that it cannot be told who calls through a gateway.
+// ErrGatewayHeader says that it is not known who calls through a gateway.
 var ErrGatewayHeader = errors.New("the gateway does not say who calls")
 
-// BehindGateway returns who makes a call that a gateway passes on. A gateway is believed what it was shown, and no more:
-// the certificate must be one that is good here, too. Without one, it is the gateway itself that calls, as when it asks
-// for our health.
+// BehindGateway returns who makes a call that a gateway passes on. The gateway is only believed that it was shown a
+// certificate: this must be valid here, too. Without a certificate the gateway itself calls, for instance to check
+// health.
 func BehindGateway(ctx context.Context, gateway identity.Peer, security identity.TLS) (identity.Peer, error) {
 	shown := metadata.ValueFromIncomingContext(ctx, clientCertificateHeader)
 	if len(shown) == 0 {
@@ -42,7 +42,7 @@ func BehindGateway(ctx context.Context, gateway identity.Peer, security identity
 	return caller, nil
 }
 
-// parseShown reads the header. Where there is more than one element, somebody before the gateway wrote the first.
+// parseShown reads the header. If it has several elements, somebody before the gateway has written the first.
 func parseShown(shown []string) (*x509.Certificate, error) {
 	found := shownCertificate.FindAllStringSubmatch(shown[0], -1)
 	if len(shown) != 1 || len(found) != 1 {

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// sourceShare is the part of all connections that one source address can have at
-// most: one in so many. Others always find room.
+// sourceShare is the part of all connections that one source address can have at most: one in so
+// many. So others always find room.
 const sourceShare = 4
 
-// sources counts what each source address has, of which it may have so many.
+// sources counts the open connections of each source address, which may have at most so many.
 type sources struct {
 	most int
 
@@ -22,7 +22,7 @@ func newSources(most int) *sources {
 	return &sources{most: max(most, 1), open: make(map[netip.Addr]int)}
 }
 
-// hold returns the connection as one that gives its place back when it is closed; nil if its source has as many as it may.
+// hold returns the connection as one that gives up its place when it is closed; nil if its source already has all it may have.
 func (s *sources) hold(connection net.Conn) *sourceConn {
 	from, _ := netip.ParseAddrPort(connection.RemoteAddr().String())
 	if !s.take(from.Addr()) {
@@ -61,7 +61,7 @@ func (c *sourceConn) Close() error {
 	return c.Conn.Close()
 }
 
-// sourceListener closes connections from a source that has as many as it may.
+// sourceListener closes connections from a source that already has as many as it may have.
 type sourceListener struct {
 	net.Listener
 	*sources
