@@ -20,20 +20,19 @@ import (
 	"github.com/groupcast/groupcast/internal/kubernetes"
 )
 
-// Tickets are files that a service can be let in by. Without any, somebody else puts its
-// credentials where they belong.
+// Tickets are files with which a service can get its first credentials. Without any, somebody else provides them.
 type Tickets struct {
-	// Role is what is let in.
+	// Role is the service's role.
 	Role identity.Role
-	// JoinToken is exchanged once, where there are no credentials yet, or those that are there have expired.
+	// JoinToken is exchanged only if there are no credentials yet, or they have expired.
 	JoinToken string
-	// ServiceAccountToken is exchanged at every start: what an earlier start left may have
+	// ServiceAccountToken is exchanged at every start: the credentials of an earlier start may have
 	// expired while the pod was not running. Authority is the managers' CA.
 	ServiceAccountToken string
 	Authority           string
 }
 
-// Enter exchanges the ticket that there is for credentials, if they are needed.
+// Enter exchanges a ticket for credentials, if there is a ticket and they are needed.
 func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opts ...grpc.DialOption) error {
 	if t.ServiceAccountToken != "" {
 		return t.enterPod(ctx, config, log, opts)
@@ -68,7 +67,8 @@ func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opt
 	return nil
 }
 
-// askedWhere says where a manager was looked for, if who is there did not answer as one.
+// askedWhere returns an addition to an error that says where managers were looked for, if what is there did not answer
+// as a manager.
 func askedWhere(err error, config Config) string {
 	if status.Code(err) != codes.Unavailable || Reason(err) != "" {
 		return ""
@@ -81,8 +81,8 @@ func lapsed(c *identity.Credentials) bool {
 	return time.Since(c.Expiry()) > identity.ClockTolerance
 }
 
-// Lapsed is why no manager takes the credentials of a configuration any more, where whoever uses it is to keep them fresh: they
-// have expired too long ago even to be renewed. It is nil where they have not, cannot be read, or others bring new ones.
+// Lapsed returns why no manager accepts the credentials any more: they expired so long ago that they cannot even be renewed. It
+// returns nil if that is not so, if they cannot be read, or if others bring new ones.
 func (c Config) Lapsed() error {
 	if !c.Renew || c.ServiceAccountTokenFile != "" {
 		return nil
@@ -95,8 +95,8 @@ func (c Config) Lapsed() error {
 		current.ID, c.CredentialsDir, current.Expiry().Local().Format(time.DateTime))
 }
 
-// enterPause is the pause before managers are asked again that could not answer: where
-// a cluster starts, others are often there first.
+// enterPause is the pause before asking managers again that could not answer: when a cluster
+// starts, others are often ready before them.
 const enterPause = time.Second
 
 // enterPod exchanges the token of this pod's ServiceAccount.
@@ -118,8 +118,8 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 	}
 }
 
-// EnterPod exchanges the token of this pod's ServiceAccount, where the configuration names one and the credentials are not
-// there or have expired. Where so many pods come at once that they have to wait, it does. Who dials keeps fresh those that are good.
+// EnterPod exchanges the token of this pod's ServiceAccount if the configuration names one, and the credentials are missing or have
+// expired. It waits if too many pods come at once. Valid credentials are renewed by the uplink.
 func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil
@@ -135,16 +135,16 @@ func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 	}
 }
 
-// Discard removes credentials of this pod that were revoked, so that the next EnterPod shows its token again.
+// Discard removes credentials of this pod that were revoked, so that the next EnterPod shows the token again.
 func (c Config) Discard() error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil
 	}
-	return os.Remove(identity.FilesIn(c.CredentialsDir).Key) // without it the others are of no use
+	return os.Remove(identity.FilesIn(c.CredentialsDir).Key) // without the key the other files are of no use
 }
 
-// PodSession is what the sessions of this pod are called, as the part after the name of the member that all pods of
-// its ServiceAccount are; empty where the configuration is no pod's.
+// PodSession returns the suffix that this pod's sessions add to the member's name, which all pods of a
+// ServiceAccount share; empty if the configuration is not a pod's.
 func (c Config) PodSession() string {
 	token, err := os.ReadFile(c.ServiceAccountTokenFile)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// handshakes keeps how the last one with a manager went: gRPC tells nobody before a call has been tried often enough.
+// handshakes keeps how the last handshake with a manager went: gRPC does not say so before it has tried a call often enough.
 type handshakes struct {
 	mu  sync.Mutex
 	err error
@@ -20,14 +20,14 @@ func (h *handshakes) note(err error) {
 	h.err = err
 }
 
-// HandshakeError returns why the last handshake with who is at a manager's address failed; nil if it did not, or there was none.
+// HandshakeError returns why the last handshake at a manager's address failed; nil if it succeeded, or there was none.
 func (u *Uplink) HandshakeError() error {
 	u.handshakes.mu.Lock()
 	defer u.handshakes.mu.Unlock()
 	return u.handshakes.err
 }
 
-// noted are credentials whose handshakes are noted.
+// noted are credentials that note how their handshakes go.
 type noted struct {
 	credentials.TransportCredentials
 	to *handshakes

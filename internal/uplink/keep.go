@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// patience is how long a manager may be silent on a stream: two heartbeats. What is left
-	// of the time until a session expires has to do for finding another manager.
+	// patience is how long a manager may be silent on a stream: two heartbeats. The rest of the
+	// time until a session expires must suffice to find another manager.
 	patience = 4 * time.Second
-	// reattach is about how long to wait before a broken stream is opened again.
+	// reattach is about how long to wait before opening a broken stream again.
 	reattach = 500 * time.Millisecond
-	// reattachSoon is the same for a stream that held for settled, of a node that takes
-	// part in deliveries: one that stays away is replaced.
+	// reattachSoon is the same for a node that takes part in deliveries, if the stream held for
+	// settled: a node that stays away is replaced.
 	reattachSoon = 100 * time.Millisecond
 	settled      = 5 * time.Second
-	// held is after how long a stream has been there, not only asked for: gRPC tries for a while.
+	// held is after how long a stream is certainly open, not only asked for: gRPC tries for a while.
 	held = 30 * time.Second
-	// manyAttempts in vain are told of even while a manager is heard otherwise.
+	// manyAttempts is how many failed attempts are logged even if a manager is heard otherwise.
 	manyAttempts = 8
 )
 
-// Ended says how a session ended that was not left.
+// Ended says how a session ended that the member did not leave.
 type Ended struct{ State groupv1.MemberState }
 
 func (e *Ended) Error() string {
@@ -49,20 +49,20 @@ func (e *Ended) Error() string {
 
 // Attendance is how a node takes part in deliveries.
 type Attendance struct {
-	// Reports returns how its deliveries stand. While there are any, they are sent every second.
+	// Reports returns how the node's deliveries are going. While there are any, they are sent every second.
 	Reports func() []*groupv1.DeliveryReport
-	// Assign takes what has changed of what the node has to do. It is called from one
-	// goroutine, the one that keeps the stream alive: it must not block.
+	// Assign takes changes of what the node has to do. It must not block: it is called by the
+	// goroutine that keeps the stream alive.
 	Assign func(*groupv1.Assignments)
-	// Wake has the reports sent now.
+	// Wake makes the reports be sent at once.
 	Wake <-chan struct{}
-	// Measure takes to which agents round trips are to be measured, with every answer; nil is to none now. It must not block.
+	// Measure takes the agents to which to measure round trips, with every answer; nil means none at present. It must not block.
 	Measure func(*groupv1.Measuring)
-	// RoundTrips returns what was measured since it was last asked.
+	// RoundTrips returns what was measured since the last call.
 	RoundTrips func() []*groupv1.RoundTrip
 }
 
-// pause returns how long to wait before a stream is opened again that has held for a while.
+// pause returns how long to wait before a stream that held for a while is opened again.
 func (a *Attendance) pause() time.Duration {
 	if a == nil {
 		return reattach
@@ -97,8 +97,7 @@ func (a *Attendance) roundTrips() []*groupv1.RoundTrip {
 	return a.RoundTrips()
 }
 
-// assigner hands on what one stream says of what is to be done, the parts of a
-// complete list as one.
+// assigner hands on what one stream says about what is to be done; it joins the parts of a complete list.
 type assigner struct {
 	to    *Attendance
 	parts []*groupv1.Assignment
@@ -120,9 +119,9 @@ func (a *assigner) take(assignments *groupv1.Assignments) {
 // busyInterval is how often deliveries are reported while there are any.
 const busyInterval = time.Second
 
-// Keep keeps a session alive until ctx is done or the session has ended: then it
-// returns *Ended. Broken connections and changing leaders are survived. Without
-// attendance, the member takes no part in deliveries.
+// Keep keeps a session alive until ctx is done or the session has ended: then it returns *Ended. It
+// survives broken connections and changing leaders. Without attendance the member takes no part in
+// deliveries.
 func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration, attendance *Attendance) error {
 	err := u.keep(ctx, member, interval, attendance)
 	if Reason(err) == "REVOKED" {
@@ -165,7 +164,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 	})
 }
 
-// learnTime sets the clock by a manager's; an older manager does not say what time it is.
+// learnTime sets the clock by a manager's; older managers do not tell the time.
 func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
 	if manager.IsValid() {
 		u.clock.Learn(manager.AsTime())
@@ -179,9 +178,9 @@ func (e *AgentFenced) Error() string {
 	return "registration ended: another process registered as the same agent, with the same credentials"
 }
 
-// Register registers an agent and reports for it until ctx is done, or until a
-// newer incarnation of it has registered: then it returns *AgentFenced. When ctx
-// is done, the agent says goodbye. Without attendance, it takes no part in deliveries.
+// Register registers an agent and reports for it until ctx is done; then the agent says goodbye. If
+// a newer incarnation of it has registered, Register returns *AgentFenced. Without attendance the
+// agent takes no part in deliveries.
 func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report, attendance *Attendance) error {
 	var incarnation uint64
 	err := u.attendWith(ctx, "register agent", attendance.pause(), func(ctx context.Context) error {
@@ -215,14 +214,14 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 					attendance.measure(answer.GetMeasuring())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
-					return errGivenUp // it was given up: register again
+					return errGivenUp // the managers have given it up: register again
 				}
 				return &AgentFenced{answer.GetState()}
 			},
 		})
 	})
 	if ctx.Err() != nil && incarnation != 0 {
-		registration.Incarnation = incarnation // without it, it would be a new one, and fence whoever has taken its place
+		registration.Incarnation = incarnation // without it this would register a new incarnation, and fence the one that has taken its place
 		u.goodbye(registration)
 	}
 	return err
@@ -253,8 +252,7 @@ func (u *Uplink) goodbye(registration *agentv1.Registration) {
 	}
 }
 
-// attend does a thing that goes on for long, again whenever it breaks, until ctx
-// is done or it fails for good.
+// attend does something that goes on for long, and does it again whenever it breaks, until ctx is done or it fails for good.
 func (u *Uplink) attend(ctx context.Context, what string, do func(context.Context) error) error {
 	return u.attendWith(ctx, what, reattach, do)
 }
@@ -280,8 +278,8 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 		if time.Since(began) > held {
 			failed, told = 0, false
 		}
-		// A manager that restarts, or another that begins to lead, is no news; who is never heard has to be told of, and
-		// not with every attempt.
+		// If a manager restarts, or another begins to lead, that is no news. If no manager is ever heard, somebody has
+		// to be told, but not at every attempt.
 		level, silent := slog.LevelDebug, u.reach.isSilent()
 		failed++
 		isDue := failed&(failed-1) == 0 && (failed >= manyAttempts || silent)
@@ -302,7 +300,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 	}
 }
 
-// sayAlone tells that no manager was heard since the process began to attend to one: gRPC still tries for a while before
+// sayAlone logs that no manager was heard since the process began to attend to one: gRPC still tries for a while before
 // it says why the first attempt fails.
 func (u *Uplink) sayAlone(ctx context.Context, what string) {
 	if ctx.Err() != nil || u.Closed() || u.reach.hasHeard() {
@@ -315,8 +313,8 @@ func (u *Uplink) sayAlone(ctx context.Context, what string) {
 	u.log.Warn("not connected to a manager; trying again", "what", what, "error", why)
 }
 
-// brokenBy says why a stream has broken that nobody here has closed: what says that a client was closed is then of a manager
-// that asked another in vain.
+// brokenBy returns why a stream has broken that was not closed here. If the error says that a client was closed, that is the
+// client of a manager which asked another in vain.
 func brokenBy(err error) string {
 	if text := Words(err); text != closedWords {
 		return text
@@ -324,7 +322,7 @@ func brokenBy(err error) string {
 	return "the manager that answers has lost the one that leads"
 }
 
-// refusal says why something that goes on for long does not, for good.
+// refusal says why something that goes on for long fails for good.
 type refusal struct {
 	what, credentialsDir string
 	err                  error
@@ -340,18 +338,17 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// cutOff reports whether a manager was reached that is of no use: it is silent, or cannot
-// reach the others.
+// cutOff reports whether the manager that was reached is of no use: it is silent, or cannot reach the others.
 func cutOff(err error) bool {
 	return errors.Is(err, errSilent) || status.Code(err) == codes.Unavailable && Reason(err) != ""
 }
 
-// isTooLarge reports whether gRPC refused a message for its size: the answer to a question is as large the next time.
+// isTooLarge reports whether gRPC refused a message for its size: it would be as large the next time.
 func isTooLarge(err error) bool {
 	return Reason(err) == "" && strings.Contains(status.Convert(err).Message(), "message larger than max")
 }
 
-// transient reports whether trying again can help.
+// transient reports whether it can help to try again.
 func transient(err error) bool {
 	if errors.Is(err, io.EOF) { // a manager that stops ends its streams
 		return true

@@ -8,11 +8,11 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// Credentials that no manager renews any more are told of where nobody else brings new ones.
+// Credentials that no manager renews any more are reported, unless somebody else brings new ones.
 func TestLapsedCredentialsAreTold(t *testing.T) {
 	const longest = identity.CertificateLifetime + identity.ClockTolerance
 	for _, tt := range []struct {
-		issued time.Duration // ago
+		issued time.Duration // how long ago
 		config Config
 		want   bool
 	}{

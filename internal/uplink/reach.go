@@ -8,29 +8,29 @@ import (
 	"google.golang.org/grpc"
 )
 
-// awayPatience is how long no manager may be heard before somebody is told: one that restarts, or another that
-// begins to lead, is no news.
+// awayPatience is how long no manager must be heard before somebody is told: a manager that restarts, or
+// another that begins to lead, is no news.
 const awayPatience = 5 * time.Second
 
-// reach tells when no manager is heard any more by what goes on for long, and when one is again.
+// reach notes what is heard of managers on long-lived streams, and tells when none is heard any more, and when one is again.
 type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
 	mu      sync.Mutex
-	begun   time.Time // since when one could be heard
+	begun   time.Time // since when a manager could have been heard
 	last    time.Time // when a manager was heard; zero if none was
-	since   time.Time // when a stream broke and nothing was heard after; zero while managers are heard
+	since   time.Time // when a stream broke after which nothing was heard; zero while managers are heard
 	told    bool
 	timer   *time.Timer
-	news    *time.Time // to be told next; nil if there is nothing new
-	telling bool       // somebody is told
+	news    *time.Time // what to tell next; nil if there is no news
+	telling bool       // somebody is being told
 }
 
-// TellAway has it told when no manager has been heard for a while: since when; and, with the zero time, when one is
-// heard again. It is called before the uplink is used.
+// TellAway sets a function that is called when no manager has been heard for a while, with the time since when; and
+// with the zero time when one is heard again. TellAway is called before the uplink is used.
 func (u *Uplink) TellAway(tell func(since time.Time)) { u.reach.tell = tell }
 
-// begin notes that a manager is to be heard from now on.
+// begin notes that from now on a manager ought to be heard.
 func (r *reach) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +57,8 @@ func (r *reach) isAway() {
 	}
 }
 
-// say has something told, in the place of what was not told yet. Whoever is told may take as long as it likes, as who writes to a
-// terminal that stands still: nothing else waits for that. The caller has the lock.
+// say tells something, in place of what has not been told yet. tell may take as long as it likes, for instance to write to a
+// terminal that is stopped: nothing else waits for it. The caller holds the lock.
 func (r *reach) say(since time.Time) {
 	r.news = &since
 	if !r.telling {
@@ -67,7 +67,7 @@ func (r *reach) say(since time.Time) {
 	}
 }
 
-// tellAll tells what is new until nothing is.
+// tellAll tells news until there is none.
 func (r *reach) tellAll() {
 	for {
 		r.mu.Lock()
@@ -83,7 +83,7 @@ func (r *reach) tellAll() {
 	}
 }
 
-// tellAgain tells once more that no manager is heard, if that was told: why that is so has changed.
+// tellAgain tells once more that no manager is heard, if that was told already, because the reason has changed.
 func (r *reach) tellAgain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *reach) hasHeard() bool {
 	return !r.last.IsZero()
 }
 
-// stop has nothing told any more.
+// stop makes reach tell nothing any more.
 func (r *reach) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *reach) stop() {
 	r.tell, r.since = nil, time.Time{}
 }
 
-// intercept notes all that is heard on streams.
+// intercept notes everything that is heard on streams.
 func (r *reach) intercept(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// A service that is not let in says what it lacks.
+// A service that cannot get in says what it lacks.
 func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	config := ServiceDefaults(t.TempDir())
 	_, _, err := config.Connect(t.Context(), identity.Replicator, slog.New(slog.DiscardHandler))
@@ -45,7 +45,7 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "are of agent/a: want those of a process with role replicator: remove them") {
 		t.Errorf("with an agent's credentials: %v", err)
 	}
-	if err := os.WriteFile(identity.FilesIn(config.CredentialsDir).Key, nil, 0o600); err != nil { // as a disk that was full leaves it
+	if err := os.WriteFile(identity.FilesIn(config.CredentialsDir).Key, nil, 0o600); err != nil { // as a full disk leaves it
 		t.Fatal(err)
 	}
 	_, _, err = config.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
@@ -54,7 +54,7 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	}
 }
 
-// A key and a join token that others can read are used, and told of.
+// A key and a join token that others can read are used, but reported.
 func TestExposedFilesAreTold(t *testing.T) {
 	config := ServiceDefaults(t.TempDir())
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -93,7 +93,7 @@ func TestExposedFilesAreTold(t *testing.T) {
 	}
 }
 
-// Who was away for so long that its credentials have expired is let in by a token as one that has none.
+// A service that was away for so long that its credentials have expired gets in by a token, like one that has none.
 func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -120,7 +120,7 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	}
 }
 
-// A file without a token is told from one with something else.
+// A token file that is empty is told apart from one with other contents.
 func TestEmptyTokenFileIsTold(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -135,7 +135,7 @@ func TestEmptyTokenFileIsTold(t *testing.T) {
 	}
 }
 
-// A service that is let in by nobody says where it has looked for a manager.
+// A service that no manager lets in says where it has looked for one.
 func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.Managers = []string{"127.0.0.1:1"} // where nobody listens
@@ -153,8 +153,8 @@ func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	}
 }
 
-// What another manager takes up within moments, as when they are replaced one by one, is no news; what does not go on at
-// all is, though managers are heard.
+// If another manager takes over within moments, for instance because managers are replaced one by one, that is no news.
+// If something does not go on at all that is news, even if managers are heard.
 func TestChangingManagersAreNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -177,7 +177,7 @@ func TestChangingManagersAreNoNews(t *testing.T) {
 	})
 }
 
-// However long attempts take, that no manager is heard is told with the first that ends after the patience.
+// However long attempts take, it is told that no manager is heard when the first attempt ends after the patience.
 func TestAwayIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -198,11 +198,11 @@ func TestAwayIsToldInTime(t *testing.T) {
 	})
 }
 
-// Who never reaches a manager says so 5 s after it has begun, though its first attempt goes on, and later, but not with every
-// attempt; one that restarts is no news. Who was revoked says what to do.
+// A service that never reaches a manager says so 5 s after it began, even if its first attempt goes on; and later again, but
+// not at every attempt. A manager that restarts is no news. A service that was revoked says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said testprocess.Output // it is told beside the attempts
+		var said testprocess.Output // written beside the attempts
 		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), config: Config{CredentialsDir: "/var/lib/agent"}}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
@@ -213,7 +213,7 @@ func TestLoneServiceSaysSo(t *testing.T) {
 			if want, known := warned[attempts]; known && strings.Count(said.String(), "not connected to a manager") != want {
 				t.Errorf("after %d attempts: %s", attempts, said.String())
 			}
-			time.Sleep(settled + time.Second) // gRPC tries for so long
+			time.Sleep(settled + time.Second) // gRPC tries for this long
 			if attempts++; attempts > 8 {
 				return refused.Err()
 			}
@@ -228,7 +228,8 @@ func TestLoneServiceSaysSo(t *testing.T) {
 	})
 }
 
-// Who hears a manager, or ends before, does not say that none has answered; a few attempts that fail are no news before 5 s.
+// A service that hears a manager, or ends before, does not say that none has answered; a few failed attempts are no
+// news in the first 5 s.
 func TestHeardManagersAreNoNews(t *testing.T) {
 	for name, heard := range map[string]time.Duration{"heard": 4 * time.Second, "ended": time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,12 +9,11 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// renewAtMost is how often new connections are made at most: many processes at once may
-// find that a manager is silent.
+// renewAtMost is the least time between two renewals of connections: many at once may find that a manager is silent.
 const renewAtMost = 2 * time.Second
 
-// transports are the connections below one that gRPC shows. A connection may lead to a
-// manager that hangs, through a proxy that is alive: only a new one finds another manager.
+// transports are the connections beneath the one that gRPC shows. A connection may lead, through a
+// living proxy, to a manager that hangs: only a new one finds another manager.
 type transports struct {
 	managers  *manual.Resolver
 	endpoints []string
@@ -30,7 +29,7 @@ func newTransports(endpoints []string) *transports {
 	return t
 }
 
-// generation is an attribute of an address: gRPC keeps the connection that it has to an equal one.
+// generation is an attribute of an address: gRPC keeps a connection as long as its address is equal to the old one.
 type generation struct{}
 
 func (t *transports) addresses() (state resolver.State) {
@@ -40,7 +39,7 @@ func (t *transports) addresses() (state resolver.State) {
 	return state
 }
 
-// renew has what begins now go over new connections. What goes on over the old ones ends there.
+// renew makes new calls use new connections. Calls in progress end on the old ones.
 func (t *transports) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +50,7 @@ func (t *transports) renew() {
 	t.managers.UpdateState(t.addresses())
 }
 
-// move has what begins now go to other endpoints.
+// move makes new calls go to other endpoints.
 func (t *transports) move(endpoints []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
-// A manager gives a reason with each error; who is connected and slow is there.
+// A manager gives each error a reason, and a manager that is connected but slow is there: neither counts as unanswered.
 func TestWhatNobodyHasAnswered(t *testing.T) {
 	late := status.Error(codes.DeadlineExceeded, "context deadline exceeded")
 	for name, tt := range map[string]struct {
@@ -32,7 +32,7 @@ func TestWhatNobodyHasAnswered(t *testing.T) {
 	}
 }
 
-// It stays what gRPC reported: who tries again goes by the code.
+// Unanswered has the code that gRPC reported: callers that try again go by the code.
 func TestUnansweredHasItsCode(t *testing.T) {
 	err := &Unanswered{error: status.Error(codes.Unavailable, "connection refused"), Endpoints: []string{"a:1", "b:1"}, Why: "connection refused"}
 	if status.Code(err) != codes.Unavailable || Reason(err) != "" || Words(err) != "connection refused" {

@@ -28,13 +28,12 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 )
 
-// callPolicy retries what a manager could not do for the moment. That is safe: a
-// repeated change has one effect by its request_id, an enrolment by its
-// certificate request, and what else there is may be done twice. Nobody but gRPC tries a call
-// again that is UNAVAILABLE for a moment; what must be done however long that takes is
-// called again when all these attempts have failed: the SDK's seals and receipts, and a pod's
-// enrolment. A gatherer's session is not retried here: its client attaches again
-// itself, and says meanwhile what is in the way.
+// callPolicy retries what a manager could not do for the moment. That is safe: a repeated change
+// has one effect because of its request_id, and a repeated enrolment because of its certificate
+// request; everything else may be done twice. Only gRPC retries a call that is UNAVAILABLE for a
+// moment. What must be done however long it takes is called again after all these attempts have
+// failed: the SDK's seals and receipts, and a pod's enrolment. A gatherer's session is not retried
+// here: its client attaches again itself, and says meanwhile what is in the way.
 const callPolicy = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
@@ -48,8 +47,8 @@ const callPolicy = `{
 	}]
 }`
 
-// reconnect bounds how long a broken connection waits before it is tried again, and how
-// long one that was taken may lead to nobody: a session has to find another manager in time.
+// reconnect bounds how long a broken connection waits before it is tried again, and how long an
+// attempt may take if nobody answers: a session has to find another manager in time.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -122,18 +121,18 @@ func (t *transports) dial(trusted credentials.TransportCredentials, opts []grpc.
 	return connection, nil
 }
 
-// Gatherer returns a connection to whichever gatherer is at an address, with the same credentials.
+// Gatherer returns a connection to whatever gatherer is at an address, with the same credentials.
 func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
-// Named is a connection to the gatherer of a name, wherever that is.
+// Named is a connection to the gatherer of a name, wherever it is.
 type Named struct {
 	*grpc.ClientConn
 	transports *transports
 }
 
-// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
+// GathererNamed returns a connection to the gatherer of a name at one of its addresses; the gatherer has to prove the name.
 func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*Named, error) {
 	at := newTransports(addresses)
 	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), opts)
@@ -143,10 +142,10 @@ func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.Dia
 	return &Named{connection, at}, nil
 }
 
-// Move has it dialled at other addresses from now on. A connection to one that is among them stays.
+// Move makes the gatherer be dialled at other addresses from now on. A connection stays if its address is among them.
 func (n *Named) Move(addresses []string) { n.transports.move(addresses) }
 
-// Over has the managers dialled by a dialer; nil changes nothing.
+// Over makes managers be dialled by a dialer; nil changes nothing.
 func Over(dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 },
@@ -159,7 +158,7 @@ func Over(dialer interface {
 	})
 }
 
-// Close ends the connection and what keeps it usable.
+// Close closes the connection, and ends what keeps it usable.
 func (u *Uplink) Close() error {
 	u.closed.Store(true)
 	u.reach.stop()
@@ -168,10 +167,10 @@ func (u *Uplink) Close() error {
 	return Close(u.ClientConn)
 }
 
-// Closed reports whether it was closed: trying again is of no use then.
+// Closed reports whether the uplink was closed: then it is no use trying again.
 func (u *Uplink) Closed() bool { return u.closed.Load() }
 
-// Close closes a connection. One that is closed already stays so.
+// Close closes a connection; it may have been closed before.
 func Close(connection *grpc.ClientConn) error {
 	if err := connection.Close(); status.Code(err) != codes.Canceled {
 		return err
@@ -188,16 +187,16 @@ func (u *Uplink) ID() (identity.ID, error) {
 	return current.ID, nil
 }
 
-// PodSession is that of the configuration.
+// PodSession returns the PodSession of the configuration.
 func (u *Uplink) PodSession() string { return u.config.PodSession() }
 
-// Clock returns the managers' clock, as learned from what they answer.
+// Clock returns the managers' clock, as learned from their answers.
 func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 
-// Security returns what data connections are secured with: the same credentials.
+// Security returns what secures data connections: the same credentials.
 func (u *Uplink) Security() identity.TLS { return u.security }
 
-// renewalCheck is how often it is looked whether the certificate is due.
+// renewalCheck is how often to check whether the certificate is due for renewal.
 const renewalCheck = 20 * time.Second
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
@@ -216,7 +215,7 @@ func (u *Uplink) keepRenewed(ctx context.Context) {
 	}
 }
 
-// lapsed reports whether no manager takes the credentials any more.
+// lapsed reports whether no manager accepts the credentials any more.
 func (u *Uplink) lapsed() bool {
 	current, err := u.files.Credentials()
 	return err == nil && lapsed(current)
@@ -241,8 +240,8 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	return err
 }
 
-// Enroll exchanges a join token for credentials, and writes them to the
-// configuration's directory. A token of another role is refused; no role is any.
+// Enroll exchanges a join token for credentials, and writes them to the configuration's directory.
+// A token for another role is refused; an empty role accepts any.
 func Enroll(ctx context.Context, config Config, role identity.Role, token string, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
@@ -254,8 +253,8 @@ func Enroll(ctx context.Context, config Config, role identity.Role, token string
 	return enroll(ctx, config, parsed.CA, &groupv1.EnrollRequest{Token: parsed.String(), Role: string(role)}, opts)
 }
 
-// EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join
-// token it does not say who the managers are: that is known by their CA. A ServiceAccount of another role is refused; no role is any.
+// EnrollPod exchanges the token of this pod's ServiceAccount for credentials. Unlike a join token it does not say who the managers
+// are: their CA proves that. A ServiceAccount with another role is refused; an empty role accepts any.
 func EnrollPod(ctx context.Context, config Config, role identity.Role, opts ...grpc.DialOption) (identity.ID, error) {
 	if err := config.Validate(); err != nil {
 		return identity.ID{}, err
@@ -306,13 +305,13 @@ func Reason(err error) string {
 	return ""
 }
 
-// Words returns what a failed call says to people: what gRPC has around it names its own parts.
+// Words returns what a failed call says to people, without the names that gRPC gives its own parts.
 func Words(err error) string {
 	var reported interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &reported) {
 		return err.Error()
 	}
-	text := strings.TrimPrefix(reported.GRPCStatus().Message(), "latest balancer error: ") // as a call says that waited for a connection
+	text := strings.TrimPrefix(reported.GRPCStatus().Message(), "latest balancer error: ") // this precedes the text if the call waited for a connection
 	if quoted, is := strings.CutPrefix(text, "connection error: desc = "); is {
 		if inner, err := strconv.Unquote(quoted); err == nil {
 			text = inner
@@ -320,7 +319,7 @@ func Words(err error) string {
 		return strings.TrimPrefix(strings.TrimPrefix(text, "transport: "), "Error while dialing: ")
 	}
 	switch {
-	case strings.HasPrefix(text, context.DeadlineExceeded.Error()): // some say what they waited for
+	case strings.HasPrefix(text, context.DeadlineExceeded.Error()): // some texts go on with what was waited for
 		return "no answer in time"
 	case strings.HasSuffix(text, "the client connection is closing"):
 		return closedWords
@@ -328,22 +327,22 @@ func Words(err error) string {
 	return text
 }
 
-// closedWords are of a call after Close.
+// closedWords are the words for a call after Close.
 const closedWords = "the client was closed"
 
-// inWords is an error that says what Words says of it.
+// inWords is an error whose text is that of Words.
 type inWords struct{ error }
 
 func (e inWords) Error() string { return Words(e.error) }
 func (e inWords) Unwrap() error { return e.error }
 
-// Is has a call that was canceled be what its context says.
+// Is makes a call that was canceled match the error of its context.
 func (e inWords) Is(target error) bool {
 	return target == context.Canceled && status.Code(e.error) == codes.Canceled
 }
 
-// sleep waits about so long, give or take half, so that many who were cut off at
-// once do not come back at once. It returns false when ctx is done.
+// sleep waits for about so long, give or take half, so that many clients that were cut off at once
+// do not come back at once. It returns false when ctx is done.
 func sleep(ctx context.Context, about time.Duration) bool {
 	return pause.For(ctx, about/2+rand.N(about))
 }
