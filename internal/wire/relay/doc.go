@@ -6,13 +6,13 @@
 //
 // All numbers are big-endian.
 //
-// A child opens each stripe with a hello; the parent answers with a welcome, or with
-// a BYE frame that says why not. Only the sender, whom nobody can dial, opens its
-// link as the parent: it offers, with flag 1, and the welcome tells from where it is
-// to send. With flag 2, all that follows the hello, and the welcome, is plaintext. With flag 4 it is a
-// stripe more of the link that the two have already: from offset means nothing then.
-// stripes is how many the dialling end opens at most. With flag 8, the delivery comes in
-// datagrams (internal/wire/datagram), and the link carries STATUS and BYE alone.
+// A child opens each stripe with a hello; the parent answers with a welcome, or with a BYE frame that
+// says why not. Only the sender, which nobody can dial, opens its link as the parent: it sets flag 1,
+// an offer, and the welcome tells from where it is to send. With flag 2, everything after the hello
+// and the welcome is plaintext. With flag 4, this is a further stripe of the link that the two have
+// already, and from offset means nothing. stripes is how many the dialling end opens at most. With
+// flag 8, the delivery comes in datagrams (internal/wire/datagram), and the link carries only STATUS
+// and BYE.
 //
 //	hello   0        4       5       6       7       8
 //	        +--------+-------+-------+-------+-------+
@@ -32,8 +32,8 @@
 //	     16 | from offset (8)                                        |
 //	        +--------------------------------------------------------+
 //
-// Then both sides send frames: a header of fixed size and a payload. A child that asks
-// need not wait for the welcome to send its own.
+// Then both sides send frames: a header of fixed size and a payload. A child that asks need not
+// wait for the welcome before it sends its first frames.
 //
 //	frame   0       1       2               4                       8
 //	        +-------+-------+---------------+-----------------------+
@@ -55,14 +55,14 @@
 //	STRIPES down       how many stripes there should be none; the child opens them
 //	BYE     both       where it stopped             reason (2), then text of up to 256 bytes
 //
-// On a link of several stripes any of them carries any frame. What comes on one has gaps
-// that others fill; what was on its way on one that broke comes again on another. At most 4096 pieces
-// may have come ahead that do not touch each other: more ends the link. END is
-// said on each when nothing is left to be sent.
+// On a link of several stripes each of them may carry any frame. What comes on one stripe has gaps
+// that others fill; what was under way on a stripe that broke comes again on another. At most 4096
+// pieces that do not touch each other may have come ahead: more end the link. END is sent on each
+// stripe when nothing is left to send.
 //
-// A child that asks for what of a stream nobody has any more is told so by a BYE whose offset is from where there is
-// something: not_kept.
+// If a child asks for bytes of a stream that nobody has any more, it gets a BYE, not_kept, whose offset is the first
+// that can still be had.
 //
-// Offsets are absolute, so that a frame that comes twice, or late, does no harm,
-// and a child that returns says all with one number.
+// Offsets are absolute, so a frame that comes twice, or late, does no harm, and a child that
+// returns needs only one number to say what it has.
 package relay
