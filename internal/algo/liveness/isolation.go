@@ -3,21 +3,23 @@ package liveness
 import "time"
 
 const (
-	// fewestMissed is of how many at least it takes no accident to fall silent at once.
+	// fewestMissed is the least number of peers that do not fall silent at once by accident.
 	fewestMissed = 3
-	// mostDeaf is how long somebody can take itself for cut off: as switches take to look for loops, or to start anew.
+	// mostDeaf is the longest time for which an owner can take itself to be cut off: that is how long switches take to
+	// look for loops, or to restart.
 	mostDeaf = 2 * time.Minute
-	// comeBack is how long it takes all to be heard again after most of them are: they try again one after the other.
+	// comeBack is how long it takes until all peers are heard again after most of them are: they try again one after the other.
 	comeBack = 10 * time.Second
 )
 
-// Isolation finds whether somebody has lost so many of its peers at once that rather it is cut off than they are gone.
+// Isolation finds whether somebody has lost so many of its peers at once that it is more likely to be cut off than they
+// are to be gone.
 type Isolation struct {
-	since time.Time // since when most are missed; zero if they are not
-	until time.Time // for how long the others are waited for when most are back
+	since time.Time // since when most peers are missed; zero if they are not
+	until time.Time // once most peers are back, how long to wait for the others
 }
 
-// Step tells whether the owner counts as cut off now, where of all peers so many are missed, and not yet taken for silent.
+// Step reports whether the owner counts as cut off now, if of all its peers so many are missed, and not yet taken to be silent.
 func (i *Isolation) Step(missed, all int, now time.Time) bool {
 	if missed < fewestMissed || 2*missed <= all {
 		i.since = time.Time{}
@@ -26,7 +28,7 @@ func (i *Isolation) Step(missed, all int, now time.Time) bool {
 	if i.since.IsZero() {
 		i.since = now
 	}
-	if now.Sub(i.since) >= mostDeaf { // they are gone after all
+	if now.Sub(i.since) >= mostDeaf { // the peers are gone after all
 		i.until = time.Time{}
 		return false
 	}
