@@ -10,7 +10,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
-// ErrRepeated says that a datagram of the link came before.
+// ErrRepeated says that the same datagram of the link has come before.
 var ErrRepeated = errors.New("datagram came before")
 
 // In is a link seen from the child.
@@ -18,20 +18,20 @@ type In struct {
 	mu       sync.Mutex
 	box      *wire.Box
 	reports  *wire.Box
-	reported uint64         // how many reports there were
-	parent   netip.AddrPort // where they go; invalid before that is known
+	reported uint64         // how many reports were made
+	parent   netip.AddrPort // where the reports go; invalid until that is known
 	losses   algo.Losses
 	last     wire.Header
 	lastAt   time.Time
 }
 
-// NewIn returns the child's side of a link with a secret. Where the parent is, is known if
-// it was dialled; otherwise what comes from it shows.
+// NewIn returns the child's side of a link with a secret. If the child dialled, it knows the
+// parent's address; otherwise what comes from the parent shows it.
 func NewIn(secret wire.Secret, parent netip.AddrPort) *In {
 	return &In{box: secret.Down(), reports: secret.Up(), parent: parent}
 }
 
-// Open opens what came, in its own memory.
+// Open opens a datagram that came, in that datagram's memory.
 func (in *In) Open(whole []byte, from netip.AddrPort, now time.Time) (wire.Header, []byte, error) {
 	h, payload, err := in.box.Open(whole)
 	if err != nil {
@@ -52,8 +52,8 @@ func (in *In) Open(whole []byte, from netip.AddrPort, now time.Time) (wire.Heade
 	return h, payload, nil
 }
 
-// Report returns a datagram that tells the parent what came, and where this child is; and
-// where to send it. There is none before it is known where the parent is.
+// Report returns a datagram that tells the parent what has come, and where this child is; and the
+// address to send it to. There is none until the parent's address is known.
 func (in *In) Report(now time.Time) (whole []byte, to netip.AddrPort, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

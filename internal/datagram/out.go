@@ -13,26 +13,25 @@ import (
 // headers is how many bytes IP and UDP add: the network carries them, so they count.
 const headers = 28
 
-// Out is a link seen from the parent: what leaves is sealed, within the pace, and while
-// the breaker lets it.
+// Out is a link seen from the parent: what leaves is sealed, and leaves only if the pace and the breaker allow it.
 type Out struct {
 	mu       sync.Mutex
 	box      *wire.Box
 	reports  *wire.Box
 	epoch    time.Time      // of departures
 	host     netip.Addr     // of the child; invalid if its port is known, too
-	to       netip.AddrPort // where it is; invalid before that is known
+	to       netip.AddrPort // the child's address; invalid until that is known
 	next     uint64
 	reported uint64 // the number after that of the last report
-	received uint64 // as that says
+	received uint64 // according to that report
 	pace     *algo.Pace
 	breaker  algo.Breaker
 	use      Use
 }
 
-// NewOut returns the parent's side of a link with a secret and a first guess of its round
-// trip, to a child on a host: at which port, its reports will say. It sends at most so
-// many bytes per second; zero is no limit.
+// NewOut returns the parent's side of a link with a secret and a first guess of its round trip. The
+// child is on a host; its reports will say at which port. The link sends at most so many bytes per
+// second; zero means no limit.
 func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
 	now := time.Now()
 	return &Out{
@@ -41,16 +40,16 @@ func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip
 	}
 }
 
-// NewOutTo is NewOut for a child that is known to be at a port.
+// NewOutTo is NewOut for a child whose port is known.
 func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
 	o := NewOut(secret, roundTrip, most, netip.Addr{})
 	o.to = to
 	return o
 }
 
-// Take takes a child's report. Where it comes from is where the child is, unless that was
-// known before: on the host that opened the link, for others might not want what is sent
-// to them. Reports that others overtook are old.
+// Take takes a child's report. If it was not known before, the address from which the report comes
+// is the child's; but the host must be the one that opened the link, as others might not want what
+// is sent to them. A report that another has overtaken is ignored.
 func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 	header, payload, err := o.reports.Open(whole)
 	if err != nil || header.Kind != wire.Feedback {
@@ -70,11 +69,11 @@ func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 	o.hear(report, now)
 }
 
-// hear has the pace follow what came.
+// hear makes the pace follow a report.
 func (o *Out) hear(r wire.Report, now time.Time) {
 	o.use.Lost, o.received = r.Lost, r.Received
 	if r.Received == 0 || r.Number >= o.next {
-		return // it says nothing of what was sent
+		return // the report says nothing about what was sent
 	}
 	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
 	o.pace.Report(algo.Feedback{
@@ -83,23 +82,21 @@ func (o *Out) hear(r wire.Report, now time.Time) {
 	}, now)
 }
 
-// Check returns whether the breaker trips now. It is to be called now and then, whether
-// the child reports or not.
+// Check reports whether the breaker trips now. It has to be called now and then, whether the child reports or not.
 func (o *Out) Check(now time.Time) (trips bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.breaker.Measure(o.next, o.received, o.pace.RoundTrip(), now)
 }
 
-// IsReady reports whether it is known where the child is.
+// IsReady reports whether the child's address is known.
 func (o *Out) IsReady() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.to.IsValid()
 }
 
-// Add seals a datagram into a batch, unless it may not be sent now: then it is held, and
-// will never be sent.
+// Add seals a datagram into a batch. If it may not be sent now it is held, which means that it is never sent.
 func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +114,7 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	batch.add(o, o.to, h, payload)
 }
 
-// Wait returns how long it takes until a datagram may leave.
+// Wait returns how long it takes until a datagram with such a payload may leave.
 func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +131,7 @@ func (o *Out) unsent(run udp.Run) {
 	o.use.Held += count
 }
 
-// Use returns what the link was used for.
+// Use returns the use of the link so far.
 func (o *Out) Use() Use {
 	o.mu.Lock()
 	defer o.mu.Unlock()
