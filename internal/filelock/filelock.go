@@ -26,9 +26,9 @@ func Take(file *os.File) error {
 	}
 }
 
-// Release unlocks a file and closes it. To close it is not enough: a process that is being started has a copy of the
-// descriptor until it runs its program, and with it the lock.
+// Release unlocks a file and closes it. Closing alone is not enough: a process that is being started has a copy of
+// the descriptor, and with it the lock, until it runs its program.
 func Release(file *os.File) error {
-	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // it fails of one that is closed alone, which Close tells
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // it only fails if the file is closed, which Close reports
 	return file.Close()
 }
