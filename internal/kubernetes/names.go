@@ -18,11 +18,11 @@ func serviceAccount(username string) (namespace, name string, is bool) {
 // maxLabel is the length of the longest DNS label.
 const maxLabel = 63
 
-// suffixSize is how long the end of a hash is that follows a name: a hyphen and hexadecimal digits.
+// suffixSize is the length of the suffix that is added to a name: a hyphen and hexadecimal digits of a hash.
 const suffixSize = 1 + 8
 
-// Label returns a name, as of a node or a pod, as one DNS label. A name that is one stays as it is, unless it ends as those that are
-// made here; of others, the beginning of their hash is added, so that no two names become one.
+// Label returns a name, for instance of a node or a pod, as one DNS label. A name that is a label stays as it is, unless it ends
+// like one that is made here. To any other name the beginning of its hash is added, so that no two names become the same.
 func Label(name string) string {
 	label := strings.ReplaceAll(name, ".", "-")
 	if label == name && len(name) <= maxLabel && !endsWithHash(name) {
@@ -33,7 +33,7 @@ func Label(name string) string {
 	return strings.TrimRight(label[:min(len(label), maxLabel-len(suffix))], "-") + suffix
 }
 
-// endsWithHash reports whether a name could be one that a hash was added to: anybody can compute that, and call a node so.
+// endsWithHash reports whether a name ends like one that a hash was added to: anybody can compute that, and name a node so.
 func endsWithHash(name string) bool {
 	if len(name) < suffixSize {
 		return false
