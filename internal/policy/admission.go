@@ -8,28 +8,28 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 )
 
-// PlaceFor is how long the place of a client is kept that is cut off; and that of one that brings nothing, while
-// another waits for it.
+// PlaceFor is how long the place of a client is kept that is cut off, and how long that of a client that brings
+// nothing while another waits for it.
 const PlaceFor = 15 * time.Second
 
-// Place is what a client has that was let in.
+// Place is what a client that was let in has.
 type Place struct {
 	Client string
 	Share
-	// Silent is for how long it has brought nothing, though it might.
+	// Silent is how long it has brought nothing, though it could have.
 	Silent time.Duration
 }
 
-// Room is what there is for a client's minimum on the link.
+// Room says whether there is room for a client's minimum on the link.
 type Room struct {
 	Fits  bool
 	Taken bytesize.Size // of the link, by all minimums together
 	Given []string      // clients that give up their places for it
 }
 
-// RoomFor says whether a client's minimum fits beside the places that others have. Who waits has those of clients that
-// bring nothing, no more of them than it takes: the lowest priority first, and of one priority the one that has
-// been silent for the longest.
+// RoomFor says whether a client's minimum fits beside the places that others have. A client that waits gets the places
+// of clients that bring nothing, but no more of them than it needs: those of the lowest priority first and, within a
+// priority, that of the longest silent client first.
 func (p Policy) RoomFor(share Share, others []Place) Room {
 	if p.Admission == "" || p.Admission == Admit || p.Link == 0 {
 		return Room{Fits: true}
@@ -49,7 +49,7 @@ func (p Policy) RoomFor(share Share, others []Place) Room {
 	if room.Fits = left <= p.Link; !room.Fits {
 		return room
 	}
-	for _, one := range given { // what came later may have been enough
+	for _, one := range given { // those chosen later may have been enough
 		if left+one.Minimum <= p.Link {
 			left += one.Minimum
 			continue
@@ -59,8 +59,8 @@ func (p Policy) RoomFor(share Share, others []Place) Room {
 	return room
 }
 
-// idle returns the places that a client may have, in the order in which they go. None is of a higher priority: what is
-// kept for who comes first is not for those that come after. Without a queue nobody waits.
+// idle returns the places that a client may take over, in the order in which they go. None has a higher priority than
+// the client: what is kept for those that come first is not for those that come after. Without a queue nobody waits.
 func (p Policy) idle(share Share, others []Place) (idle []Place) {
 	for _, other := range others {
 		if p.Admission == Queue && other.Silent >= PlaceFor && other.Minimum > 0 && other.Priority <= share.Priority {

@@ -12,13 +12,13 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// silent is a place of a client that has brought nothing for so many seconds.
+// silent returns a place of a client that has brought nothing for so many seconds.
 func silent(client string, minimum bytesize.Size, priority, seconds int) policy.Place {
 	return policy.Place{Client: client, Share: policy.Share{Minimum: minimum, Priority: priority}, Silent: time.Duration(seconds) * time.Second}
 }
 
-// Who waits in a queue has the places of those that bring nothing, and no other's; as few as it takes, and none if all
-// of them are not enough.
+// A client that waits in a queue gets the places of clients that bring nothing, and no others: as few as it needs, and
+// none if all of them are not enough.
 func TestPlacesOfThoseThatBringNothing(t *testing.T) {
 	busy, idle, quiet, first := silent("busy", 50, 0, 14), silent("idle", 20, 0, 60), silent("quiet", 30, 0, 15), silent("first", 50, 2, 60)
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func TestPlacesOfThoseThatBringNothing(t *testing.T) {
 	}
 }
 
-// However clients stand: who is let in fits, no place is given that need not be, or of one that brings something or
-// comes first; and who is not would fit by none of those that there are.
+// In any situation: a client that is let in fits. No client gives up its place unnecessarily, or if it brings
+// something or comes first. If a client is not let in, no places that could be given up would have been enough.
 func TestPlacesOfAnyClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := policy.Policy{Link: 100, Admission: policy.Queue}
