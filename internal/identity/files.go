@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// File is what a file is to hold.
+// File is a file's name and intended content.
 type File struct {
 	Name    string
 	Content []byte
@@ -21,8 +21,8 @@ func WriteFile(name string, content []byte, mode os.FileMode) error {
 	return WriteFiles(File{name, content, mode})
 }
 
-// WriteFiles does so with several. All are on the disk before the first is replaced:
-// who reads them together sees some old and some new for a moment only, however slow the disk is.
+// WriteFiles does the same with several files. All are on the disk before the first is replaced: a
+// reader sees some old and some new ones only for a moment, however slow the disk is.
 func WriteFiles(files ...File) error {
 	drafts := make([]string, len(files))
 	for i, file := range files {
@@ -72,11 +72,11 @@ func syncDir(dir string) error {
 	return opened.Sync()
 }
 
-// roomWanted is more than credentials take, or a configuration.
+// roomWanted is more than credentials or a configuration need.
 const roomWanted = 16 << 10
 
-// CheckWritable says why files could not be written to a directory, or to one that is yet to be made. Who is about to get what
-// can be had once asks before.
+// CheckWritable returns why files could not be written to a directory, which may have to be created first. Callers check
+// before they obtain something that can be obtained only once.
 func CheckWritable(dir string) error {
 	for isMissing(dir) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
@@ -94,7 +94,7 @@ func isMissing(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Exposed reports whether every user of this machine may read a file. One that cannot be looked at is none.
+// Exposed reports whether every user of this machine may read a file; false if it cannot be examined.
 func Exposed(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().Perm()&0o004 != 0
