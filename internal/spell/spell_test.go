@@ -21,7 +21,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Who wrote something that is like nothing known is not asked whether that was meant.
+// Somebody who wrote something that resembles nothing known is not asked whether that was meant.
 func TestAlike(t *testing.T) {
 	candidates := []string{"name", "store-data-dir", "two"}
 	for given, want := range map[string]string{"tow": "two", "naem": "name", "store-datadir": "store-data-dir", "wait": "", "x": ""} {
