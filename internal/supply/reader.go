@@ -2,11 +2,11 @@ package supply
 
 import "io"
 
-// mostEmpty is how often in a row a reader may give neither bytes nor an error, as in bufio.
+// mostEmpty is how often in a row a reader may return neither bytes nor an error; bufio has the same limit.
 const mostEmpty = 100
 
-// Reader returns a reader that gives bytes or an error with every read, whatever it reads from: one that gives
-// neither again and again ends with io.ErrNoProgress.
+// Reader returns a reader whose every read returns bytes or an error, whatever it reads from. If that returns
+// neither again and again, the result is io.ErrNoProgress.
 func Reader(from io.Reader) io.Reader { return giving{from} }
 
 type giving struct{ from io.Reader }

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/supply"
 )
 
-// idle gives nothing so often before it gives what it reads from.
+// idle returns nothing so many times before it returns what it reads from.
 type idle struct {
 	from  io.Reader
 	times int
@@ -23,7 +23,7 @@ func (i *idle) Read(p []byte) (int, error) {
 	return i.from.Read(p)
 }
 
-// Who gives nothing for a while is read on; who does for ever is not asked for ever.
+// A reader that returns nothing for a while is read further; one that always does is not read for ever.
 func TestReadersThatGiveNothing(t *testing.T) {
 	text := func(times int) io.Reader { return supply.Reader(&idle{strings.NewReader("text"), times}) }
 	if err := iotest.TestReader(text(50), []byte("text")); err != nil {
