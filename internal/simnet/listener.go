@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// backlog is how many connections wait for Accept; more are asked to try again.
+// backlog is how many connections can wait for Accept; further ones are asked to try again.
 const backlog = 128
 
 type listener struct {

@@ -2,8 +2,7 @@ package simnet
 
 import "time"
 
-// signal wakes all who wait for a change. It blocks on channels alone, so that
-// a bubble knows its waiters to be idle.
+// signal wakes all that wait for a change. It blocks only on channels, so that a bubble knows that its waiters are idle.
 type signal struct{ changed chan struct{} }
 
 func (s *signal) wake() {
@@ -20,7 +19,7 @@ func (s *signal) next() <-chan struct{} {
 	return s.changed
 }
 
-// await gives up the lock until ready.
+// await gives up the lock until ready returns true.
 func (n *Network) await(s *signal, ready func() bool) {
 	for !ready() {
 		changed := s.next()
