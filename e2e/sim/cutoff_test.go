@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// P11: the manager goes on, and its cable is out, or its switch looks for loops: it hears nobody, or only the agent beside it. It takes
-// nobody for gone for that, nor does anybody begin anew.
+// P11: the manager runs, but its cable is out, or its switch looks for loops: it hears nobody, or only the agent beside it. It does not
+// conclude that anybody is gone, and nobody begins anew.
 func TestManagerIsCutOff(t *testing.T) {
 	const from, lasts = 5 * time.Second, 45 * time.Second
 	for name, beside := range map[string]string{"from all": "", "from all but one agent": "a1"} {
@@ -27,7 +27,8 @@ func TestManagerIsCutOff(t *testing.T) {
 	}
 }
 
-// Most members are killed at once: their machines say so, and nobody takes the manager for cut off. They are gone after their time.
+// Most members are killed at once. Their machines report that, so nobody takes the manager to be cut off, and they
+// count as gone after their time.
 func TestMostAreKilled(t *testing.T) {
 	s := scenario{
 		agents:    []place{{"a1", "a1", "x", 16 << 20}},
@@ -47,7 +48,7 @@ func TestMostAreKilled(t *testing.T) {
 	})
 }
 
-// deliverSlowly sends an object that takes so long, while what is to happen happens.
+// deliverSlowly sends an object in about a given time, while the faults happen.
 func (w *world) deliverSlowly(lasts time.Duration) {
 	w.Helper()
 	p := w.deliveries[0]

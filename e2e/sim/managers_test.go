@@ -15,7 +15,7 @@ const (
 	storePort = ":2379"
 )
 
-// startStore runs the etcd of all managers on a host of its own, of which nothing fails but its links.
+// startStore runs the etcd of all managers on a host of its own; only its links fail.
 func (w *world) startStore() {
 	w.Helper()
 	listener, err := w.host(storeHost).Listen("tcp", storeHost+storePort)
@@ -23,12 +23,12 @@ func (w *world) startStore() {
 	w.stopStore = storetest.Serve(w, filepath.Join(w.dir, "store"), listener)
 }
 
-// drawManagers has two more managers, and whatever happens happen to one of them, or between it and the store:
-// it leads no more, and may not know it.
+// drawManagers adds two managers, and faults of a manager, or between a manager and the store: if it led, it does so no
+// more, and may not know that.
 func (s *scenario) drawManagers(random *rand.Rand) {
 	s.others = []string{"manager2", "manager3"}
 	for range 1 + random.IntN(4) {
-		name := managerHost // which leads first
+		name := managerHost // this manager leads first
 		if random.IntN(2) == 0 {
 			name = s.others[random.IntN(2)]
 		}
@@ -52,7 +52,7 @@ func (s *scenario) drawManagers(random *rand.Rand) {
 	}
 }
 
-// overlaps tells whether something happens to the same hosts already.
+// overlaps reports whether another fault already happens to the same hosts at the same time.
 func (s *scenario) overlaps(fault simnet.Fault) bool {
 	for _, f := range s.faults {
 		same := f.A == fault.A && f.B == fault.B || f.A == fault.B && f.B == fault.A
@@ -63,8 +63,8 @@ func (s *scenario) overlaps(fault simnet.Fault) bool {
 	return false
 }
 
-// Several managers of one store, of which the one that leads is stopped, killed, or cut off from the
-// store: it may go on as if it led, and nothing that it says counts.
+// Several managers have one store, and the leader is stopped, killed, or cut off from the store: it
+// may go on as if it led, but nothing that it says counts.
 func TestSeedsOfManagers(t *testing.T) {
 	runs := newTally()
 	t.Run("seed", func(t *testing.T) {

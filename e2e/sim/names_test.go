@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// versions is a scenario in which objects of one name are sent.
+// versions is a scenario in which objects with the same name are sent.
 func versions() scenario {
 	return scenario{
 		agents:    []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
@@ -18,7 +18,7 @@ func versions() scenario {
 	}
 }
 
-// version makes an object of some size that is sent as "conf", and sends it.
+// version makes an object of some size, and sends it as "conf".
 func (w *world) version(name string, size int) *sdk.Outgoing {
 	w.Helper()
 	out, err := w.sending.Send(w.Context(), w.write(parcel{name: name, size: size}), sdk.SendOptions{Name: "conf"})
@@ -26,7 +26,7 @@ func (w *world) version(name string, size int) *sdk.Outgoing {
 	return out
 }
 
-// wantVersion checks which of them a member has.
+// wantVersion checks which version a member has.
 func (w *world) wantVersion(member, name string) {
 	w.Helper()
 	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), "conf")); err != nil {
@@ -34,7 +34,7 @@ func (w *world) wantVersion(member, name string) {
 	}
 }
 
-// Who comes late gets the latest of several objects with one name, however long each of them takes.
+// A latecomer gets the latest of several objects with one name, however long each of them takes.
 func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		first := w.version("v1", 3<<20).ID()
@@ -48,7 +48,7 @@ func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 			delivery, err := w.operator.Delivery(w.Context(), last)
 			return err == nil && len(delivery.Receipts) == 4
 		})
-		time.Sleep(5 * time.Second) // the earlier one would come, too
+		time.Sleep(5 * time.Second) // the earlier version would have come by then, too
 		for _, member := range []string{"r1", "r2", "r3", "r4"} {
 			w.wantVersion(member, "v2")
 		}
@@ -62,8 +62,7 @@ func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 	})
 }
 
-// Who comes late after an object was sent twice gets it from the first delivery: of the second, which
-// nobody needed, agents have nothing.
+// A latecomer gets an object that was sent twice from the first delivery: agents have nothing of the second, which nobody needed.
 func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		w.awaitEnd(w.version("v1", 3<<20).ID(), endTime)
@@ -86,8 +85,8 @@ func TestLateMemberGetsWhatWasSentTwice(t *testing.T) {
 	})
 }
 
-// An agent that was begun anew has as many bytes of an empty object as one that keeps it. It is not taken for one: who comes
-// late gets the object from another, or is not told of it.
+// An agent that was restarted has as many bytes of an empty object as one that keeps it, but does not count as having it: a
+// latecomer gets the object from another agent, or is not told of it.
 func TestLateMemberGetsAnEmptyObjectFromWhoKeepsIt(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		empty := w.version("v1", 0).ID()
@@ -114,8 +113,8 @@ func TestLateMemberGetsAnEmptyObjectFromWhoKeepsIt(t *testing.T) {
 	})
 }
 
-// Of two objects with one name that are sent at once, all members end with the one that was sent
-// last, though the other takes longer; of the other they say that it came too late.
+// If two objects with one name are sent at once, all members end up with the one that was sent
+// last, even if the other takes longer; of the other they say that it came too late.
 func TestTwoOfANameAtOnce(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		first := w.version("v1", 3<<20)

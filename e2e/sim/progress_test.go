@@ -9,10 +9,10 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// progressTime is how soon a member gets more of what it lacks, when nothing is in the way.
+// progressTime is how soon a member must get more of what it lacks when nothing is in the way.
 const progressTime = 30 * time.Second
 
-// watchProgress checks that everybody gets on with a delivery once the last fault is over.
+// watchProgress checks that every member gets on with a delivery once the last fault is over.
 func (w *world) watchProgress(ctx context.Context, id string) {
 	if wait(ctx, time.Until(w.healed)) != nil {
 		return
@@ -23,7 +23,7 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 		delivery, err := w.operator.Delivery(asking, id)
 		cancel()
 		if err != nil {
-			continue // the manager is away, and has to be back in time
+			continue // the manager is away, and must be back in time
 		}
 		if delivery.State != sdk.DeliveryRunning {
 			return
@@ -45,16 +45,18 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 	}
 }
 
-// mayBeGone tells whether nobody may have all that was sent any more: the sender went, and an agent that had it,
-// or that was taken for gone, and forgot what it had when it heard so.
+// mayBeGone reports whether it is possible that nobody has everything that was sent any more: the sender has
+// gone, and an agent lost what it had because it died, or because it was taken to be gone and forgot everything
+// when it heard that.
 func (w *world) mayBeGone() bool {
 	return w.hits(senderHost, managerHost, away...) && slices.ContainsFunc(w.nodes(), func(p place) bool {
 		return w.hits(p.name, "", simnet.Crash, simnet.LosePower) || w.hits(p.name, managerHost, simnet.CutBoth, simnet.CutOne)
 	})
 }
 
-// mayWaitFor tells who may wait while a member gets on, itself too: who is detached, and who was moved to where the
-// cache no longer has what it lacks, for all others; everybody else, for those that have less, which it is fed together with.
+// mayWaitFor calls tell with each member that may have to wait while the given member gets on, including that member. A
+// member that is detached, or was moved to an agent whose cache no longer has what it lacks, may wait for all others. Any
+// other member may wait for those that have less, with which it is fed together.
 func (w *world) mayWaitFor(member string, of sdk.Delivery, has map[string]uint64, tell func(other string)) {
 	detaches := w.policy.SlowMember.Action == sdk.Detach || w.policy.SlowMember.Action == ""
 	for other, bytes := range has {
@@ -64,13 +66,13 @@ func (w *world) mayWaitFor(member string, of sdk.Delivery, has map[string]uint64
 	}
 }
 
-// forgets tells whether some agent has less room than a delivery has bytes: what all of its children have goes, and one
-// that comes from another agent with less is served when they are done.
+// forgets reports whether some agent has less room than a delivery has bytes. Then it discards what all of its children
+// have, and a member that comes from another agent with less is served after they are done.
 func (w *world) forgets(of sdk.Delivery) bool {
 	return w.policy.ControlMode != sdk.EndToEnd && slices.ContainsFunc(w.nodes(), func(p place) bool { return p.relays() && uint64(p.cache) < of.Length })
 }
 
-// wait waits, until a context is done at most.
+// wait waits for a time, or until a context is done.
 func wait(ctx context.Context, long time.Duration) error {
 	select {
 	case <-ctx.Done():
