@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// Datagrams on one path vanish while TCP gets through, as behind a firewall: every link lives, and nobody complains. Who gets
-// nothing is named, and fed by others, and so are those below it.
+// Datagrams vanish on one path while TCP gets through, as behind a firewall: every link lives, and nobody complains. A node
+// that gets nothing is named, and fed by others, and so are the nodes below it.
 func TestC15DatagramsVanish(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -30,7 +30,7 @@ func TestC15DatagramsVanish(t *testing.T) {
 			stream.AwaitMore(50, "m1", "m2", "m3", "m4")
 			_, from, _ := strings.Cut(n.Parent(stream.Push, test.node), "/")
 			proof := n.NoUDP(from, test.to)
-			const named = 3 // at most, in one line
+			const named = 3 // at most so many are named in one line
 			for _, member := range test.unserved[:min(len(test.unserved), named)] {
 				n.Await("it is said that "+member+" gets nothing", func() bool { return isSaid(stream, "nothing comes to", member) })
 			}
@@ -51,7 +51,7 @@ func TestC15DatagramsVanish(t *testing.T) {
 	}
 }
 
-// isSaid tells whether a push has said something of a member.
+// isSaid reports whether a push has said something about a member.
 func isSaid(stream *faults.Datagrams, what, member string) bool {
 	return slices.ContainsFunc(strings.Split(stream.Process.Output(), "\n"), func(line string) bool {
 		_, of, is := strings.Cut(line, what)

@@ -8,7 +8,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 )
 
-// Who sends uses the congestion control that was asked for, on each connection of a link: the sender, and agents.
+// Every connection over which something is sent uses the congestion control that was chosen, on each stripe of a link:
+// those of the sender and those of agents.
 func TestCongestionIsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	const stripes = 3
@@ -40,8 +41,8 @@ func TestCongestionIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// In plaintext the kernel moves what comes to an agent into its cache, and from there to its children. It counts as read by the
-// agent what it sends out of a file, once for each child, and nothing else.
+// In plaintext the kernel moves what comes to an agent into its cache, and from there to its children. What the kernel sends
+// out of a file counts as read by the agent, once for each child, and nothing else does.
 func TestPlaintextIsNotReadByAgents(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "bb", Policy: []string{"--data-plane", "plaintext"}})
