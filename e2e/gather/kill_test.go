@@ -17,8 +17,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C66: the gatherer and its client are killed again and again while a stream comes. It goes on
-// at the committed offset: nothing is doubled, and nothing is missing.
+// C66: the gatherer and its client are killed again and again during a stream. It goes on at the
+// committed offset: nothing is doubled, and nothing is missing.
 func TestC66KillsOfBothEnds(t *testing.T) {
 	const kills, seed = 8, 66
 	s := start(t)
@@ -49,7 +49,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
 		t.Errorf("%d bytes are there, or other ones, want %d", len(got), len(content))
 	}
-	s.await("the client is back", func() bool { return s.status("alice").GetAttached() }) // else it ends without the gatherer
+	s.await("the client is back", func() bool { return s.status("alice").GetAttached() }) // otherwise it would end without the gatherer
 	if status := p.end(); status != 0 {
 		t.Errorf("exit status %d: %s", status, p.said.String())
 	}
@@ -58,7 +58,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	}
 }
 
-// A file goes on where it was when the gatherer comes back; and its upload is the same file.
+// A file goes on from where it was when the gatherer comes back, as the same upload.
 func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 12MB}")
@@ -82,7 +82,7 @@ func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
 	}
 }
 
-// A client that hangs is let go, and hinders nobody; when it goes on, so does its upload.
+// A client that hangs is disconnected, and hinders nobody; when it goes on, so does its upload.
 func TestClientHangs(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 12MB}")
@@ -103,8 +103,8 @@ func TestClientHangs(t *testing.T) {
 	s.wantFile("other", "model", content)
 }
 
-// The newer of two clients with one name fences the older, which ends and says why. The stream goes
-// on behind what was committed of the older's.
+// The newer of two clients with one name fences the older one, which ends and says why. The stream
+// goes on after what was committed of the older one's.
 func TestTwoOfOneName(t *testing.T) {
 	s := start(t)
 	from, older := io.Pipe()
@@ -138,7 +138,7 @@ func TestTwoOfOneName(t *testing.T) {
 	}
 }
 
-// line is a way to the gatherer that can be cut.
+// line is a connection to the gatherer that can be cut.
 type line struct {
 	net.Dialer
 
@@ -158,7 +158,7 @@ func (l *line) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, err
 }
 
-// set cuts the line, with all that goes over it, or mends it.
+// set cuts the line, with everything that goes over it, or mends it.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,8 +171,8 @@ func (l *line) set(cut bool) {
 	l.conns = nil
 }
 
-// Of two processes of one name the older is cut off when the newer comes, finishes and goes, and the gatherer is killed:
-// when the older is back it is fenced all the same, and adds nothing to what the newer left.
+// Of two processes with one name the older is cut off when the newer comes. The newer finishes and goes, and the
+// gatherer is killed. When the older is back it is still fenced, and adds nothing to what the newer left.
 func TestTwoOfOneNameOverAKill(t *testing.T) {
 	s := start(t)
 	from, older := io.Pipe()
@@ -201,8 +201,8 @@ func TestTwoOfOneNameOverAKill(t *testing.T) {
 	s.gatherer.kill()
 	s.startGatherer()
 	go func() {
-		_, _ = older.Write([]byte("too late")) // nobody may read it
-		_ = older.Close()                      // who goes on is done then
+		_, _ = older.Write([]byte("too late")) // nobody may be reading it
+		_ = older.Close()                      // if it were to go on, it would be done then
 	}()
 	way.set(false)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "another process has attached") {

@@ -20,7 +20,7 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// liar is a client that does as it likes.
+// liar is a client that ignores the rules.
 type liar struct {
 	*site
 	dialer   link.Dialer
@@ -33,7 +33,7 @@ func (s *site) liar() *liar {
 	return s.liarFrom(s.access(), &net.Dialer{})
 }
 
-// liarFrom is a liar with an operator's access, that dials from elsewhere.
+// liarFrom returns a liar with an access, which dials from elsewhere.
 func (s *site) liarFrom(access string, dialer link.Dialer) *liar {
 	s.Helper()
 	config, err := uplink.ReadConfig(access)
@@ -49,7 +49,7 @@ func (s *site) liarFrom(access string, dialer link.Dialer) *liar {
 	return &liar{s, dialer, up.Security(), gatherv1.NewGatherServiceClient(conn)}
 }
 
-// attach attaches, and returns the session and how to leave.
+// attach attaches, and returns the session and a function to leave it.
 func (l *liar) attach(name string) (session string, leave func()) {
 	l.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,19 +87,19 @@ func (l *liar) dial(answer *gatherv1.OpenUploadResponse, change func(*relay.Hell
 	return conn, err
 }
 
-// nothing is what a client supplies that only says that it lives.
+// nothing is the supply of a client that only shows that it lives.
 type nothing struct{}
 
 func (nothing) Next(uint64, uint64) (link.Portion, error) { return link.Portion{}, nil }
 func (nothing) Sent(uint64, link.Portion)                 {}
 func (nothing) Acked(uint64, relay.Level) error           { return nil }
 
-// alive has a data connection live until it is closed: whoever is silent is let go.
+// alive keeps a data connection alive until it is closed: silent ones are closed.
 func alive(ctx context.Context, conn *link.Conn) { _ = link.Feed(ctx, conn, 0, nothing{}) }
 
-// C62: a client that is told to have one connection opens a thousand, and has them all live: it
-// has no more than twice as many as it was told at any time, and what are too many are ended.
-// By more uploads it has no more than its policy permits. Others are as before.
+// C62: a client that is told to have one connection opens a thousand, and keeps all of them alive.
+// At no time does it have more than twice as many as it was told, and those in excess are ended.
+// With more uploads it gets no more than its policy permits. Others are not affected.
 func TestC62TooManyConnections(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{clients: [greedy], maxConnections: 2}]")
@@ -135,7 +135,7 @@ func TestC62TooManyConnections(t *testing.T) {
 		})
 	}
 	s.must(dialing.Wait())
-	// Where it took longer than what is too many is left, others came in for those that were ended.
+	// If it takes longer until the excess ones leave, others come in for those that have ended.
 	if admitted.Load() > 20 || refused.Load() < 900 {
 		t.Errorf("%d were admitted of 1000, %d refused, want 2 and the others", admitted.Load(), refused.Load())
 	}
@@ -150,7 +150,7 @@ func TestC62TooManyConnections(t *testing.T) {
 	s.await("what is too many is ended", func() bool { return s.status("greedy").GetConnections() <= 1 })
 }
 
-// Whoever shows no ticket, an old one, or another's is denied; and what is no link is closed.
+// A connection with no ticket, an old one, or another's is denied; and whatever is not a link is closed.
 func TestBadTicketsAndGarbage(t *testing.T) {
 	s := start(t)
 	l := s.liar()
@@ -204,7 +204,7 @@ func TestBadTicketsAndGarbage(t *testing.T) {
 }
 
 // C63: a client that sends what was not asked for, while it is paused or beyond its cap, is cut off: a link carries no
-// more than it was to, and nothing else comes to the disk. Others upload meanwhile.
+// more than it was to, and nothing more reaches the disk. Others upload meanwhile.
 func TestC63SendsMoreThanItIsAskedFor(t *testing.T) {
 	const size, frame = 64 << 20, 16 << 10
 	s := start(t)
@@ -276,7 +276,7 @@ func TestReconnectsAThousandTimes(t *testing.T) {
 	}
 }
 
-// A client that is silent on its control stream is let go; so is one that never says who it is.
+// A client that is silent on its control stream is disconnected; so is one that never says who it is.
 func TestSilentSession(t *testing.T) {
 	s := start(t)
 	l := s.liar()

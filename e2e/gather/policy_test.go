@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// A policy holds from the next round on, for uploads under way, too; and it outlives a kill.
+// A policy applies from the next round on, also to uploads in progress; and it outlives a kill.
 func TestPolicyChangesWhileRunning(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{clients: [slow-*], max: 2MB, priority: 3}]")
@@ -40,7 +40,8 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	s.wantFile("slow-1", "model", content)
 }
 
-// A rule fits those whom the managers let into its group, at once when that changes, and after the gatherer was killed, too.
+// A rule applies to the clients that the managers let into its group, at once when that changes, and also after the
+// gatherer was killed.
 func TestRulesByGroup(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{groups: [icu-*], max: 4MB, priority: 3}]\ndefault: {max: 2MB}")
@@ -66,7 +67,7 @@ func TestRulesByGroup(t *testing.T) {
 	want("it stays so when the gatherer is killed", 3, 3)
 }
 
-// Watching goes on after the gatherer was away, and says so meanwhile.
+// Watching goes on after the gatherer was away, and meanwhile says so.
 func TestWatchOutlivesTheGatherer(t *testing.T) {
 	s := start(t)
 	watch := s.begin(s.command("gather", "watch", "--to", s.grpc))
@@ -84,8 +85,8 @@ func TestWatchOutlivesTheGatherer(t *testing.T) {
 	}
 }
 
-// A cap holds within one machine, where windows bound nothing, and for all uploads of a client together. Others
-// are not held up by it.
+// A cap applies within one machine, where windows limit nothing, and to all uploads of a client together. It
+// does not hold up others.
 func TestMaxHoldsOnLoopback(t *testing.T) {
 	const most, size = 2_000_000, 4 << 20
 	s := start(t)
@@ -109,7 +110,7 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	running.Wait()
 	took := time.Since(begun)
 	t.Logf("%d bytes at %d a second took %v; without a cap %d took %v", 2*size, most, took, 4*size, freed)
-	// What may come at once is what comes in a quarter of a second.
+	// A quarter of a second's worth may come at once.
 	if least := (2*size - most/4) / float64(most); took.Seconds() < least {
 		t.Errorf("%d bytes at %d a second have come in %v", 2*size, most, took)
 	}
@@ -122,7 +123,7 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	}
 }
 
-// With a policy that refuses what does not fit, the command says so, and what to do.
+// If a policy refuses what does not fit, the command says so, and what to do.
 func TestRefusedClient(t *testing.T) {
 	s := start(t)
 	s.policy("default: {minimum: 60kB}\nlink: 100kB\nadmission: refuse")
@@ -136,7 +137,7 @@ func TestRefusedClient(t *testing.T) {
 	}
 }
 
-// While the disk is full, clients are paused and told why; with room again they go on, and nothing is lost.
+// While the disk is full, clients are paused and told why; once there is room again they go on, and nothing is lost.
 func TestDiskFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=128m"); err != nil {
@@ -165,7 +166,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	s.wantFile("alice", "model", content)
 
-	// It fills up in the middle of a stream, of one who has not waited for room before.
+	// It fills up in the middle of a stream of a client that has not waited for room before.
 	s.must(os.Remove(s.store + "/alice/model"))
 	s.must(os.WriteFile(disk+"/ballast", make([]byte, 70<<20), 0o600))
 	log, content := s.file("log", 9, 60<<20)
@@ -173,7 +174,7 @@ func TestDiskFull(t *testing.T) {
 	s.await("it is paused", func() bool { return s.status("bob").GetPaused() == "disk_full" })
 	s.must(os.Remove(disk + "/ballast"))
 	s.await("all has come", func() bool { return len(s.stored("bob", "log")) == len(content) })
-	s.await("it goes on", func() bool { return s.status("bob").GetPaused() == "" }) // a paused one is not waited for
+	s.await("it goes on", func() bool { return s.status("bob").GetPaused() == "" }) // otherwise the command would not wait for it
 	if status := p.end(); status != 0 || string(s.stored("bob", "log")) != string(content) {
 		t.Errorf("exit status %d, %d bytes: %s", status, len(s.stored("bob", "log")), p.said.String())
 	}
@@ -200,8 +201,8 @@ func TestGathererStartsOnAFullDisk(t *testing.T) {
 	s.wantFile("alice", "model", content)
 }
 
-// A disk that takes no more, for another reason than that it is full, ends uploads, which say why; they go on
-// where they were when it does again.
+// A disk that fails for another reason than being full ends uploads, which say why. They go on from where
+// they were when it works again.
 func TestDiskThatFails(t *testing.T) {
 	s := start(t)
 	name, content := s.file("model", 10, 24<<20)
@@ -227,7 +228,7 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
-// limitFiles has the gatherer write no file beyond a length.
+// limitFiles prevents the gatherer from writing files beyond a length.
 func (s *site) limitFiles(most uint64) {
 	s.Helper()
 	s.must(unix.Prlimit(s.gatherer.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}, nil))

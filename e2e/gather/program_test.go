@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// wantReason makes sure that an error has a reason for programs.
+// wantReason checks that an error has a reason for programs.
 func wantReason(t *testing.T, err error, reason string) {
 	t.Helper()
 	var known *sdk.Error
@@ -23,10 +23,10 @@ func wantReason(t *testing.T, err error, reason string) {
 	}
 }
 
-// soon is how long something may take at most that takes no time.
+// soon is the longest time that something may take that should take none.
 const soon = 10 * time.Second
 
-// wantSoon returns what comes, which must be soon.
+// wantSoon returns what comes, and checks that it comes soon.
 func wantSoon[T any](t *testing.T, what string, from <-chan T) (one T) {
 	t.Helper()
 	select {
@@ -37,14 +37,14 @@ func wantSoon[T any](t *testing.T, what string, from <-chan T) (one T) {
 	return one
 }
 
-// A client that is closed ends what it uploads: a stream that goes on, a file under way, and a tree.
+// Closing a client ends what it uploads: a stream that goes on, a file in progress, and a tree.
 func TestClosedClientEndsItsUploads(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 1MB}")
 	file, _ := s.file("tree/large", 1, 64<<20)
 	s.file("tree/larger", 2, 65<<20)
 	from, to := io.Pipe()
-	defer from.Close() // what is read no more is not written to for ever
+	defer from.Close() // otherwise the writer would wait for ever
 	go to.Write(make([]byte, 1<<30))
 	for what, upload := range map[string]func(*gather.Client) error{
 		"stream": func(c *gather.Client) error {
@@ -70,7 +70,7 @@ func TestClosedClientEndsItsUploads(t *testing.T) {
 	}
 }
 
-// More uploads at once than a gatherer has open of one client wait for their turn.
+// Uploads in excess of what a gatherer has open for one client wait for their turn.
 func TestUploadsWaitForTheirTurn(t *testing.T) {
 	s := start(t)
 	client, open, late := s.client("alice"), make(chan error), make(chan error)
@@ -111,7 +111,7 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 	}
 }
 
-// endsWith is a source that has nothing, and ends when something is closed.
+// endsWith is a source that has nothing, and ends when a channel is closed.
 type endsWith <-chan struct{}
 
 func (e endsWith) Read([]byte) (int, error) {
@@ -119,7 +119,7 @@ func (e endsWith) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// What was read of a stream before its source has failed is at the gatherer, and the source's error is told.
+// What was read of a stream before its source failed is at the gatherer, and the source's error is returned.
 func TestStreamWhoseSourceFails(t *testing.T) {
 	s := start(t)
 	content, failed := random(1, 100_000), errors.New("the sensor is gone")
@@ -131,7 +131,7 @@ func TestStreamWhoseSourceFails(t *testing.T) {
 	}
 }
 
-// The last that is told of how an upload stands is how it ended, and it is told as that.
+// The last progress report of an upload is about its end, and says so.
 func TestLastProgressIsOfTheEnd(t *testing.T) {
 	s := start(t)
 	client := s.client("alice")

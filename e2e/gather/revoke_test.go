@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// enroll lets a member in, as itself and into every group, and returns its access.
+// enroll enrolls a member under its name, for every group, and returns its access.
 func (s *site) enroll(name string) (access string) {
 	s.Helper()
 	return s.enrollInto(name, "*")
 }
 
-// enrollInto lets a member into a group.
+// enrollInto enrolls a member for a group.
 func (s *site) enrollInto(name, group string) (access string) {
 	s.Helper()
 	token, err := s.command("token", "create", name, "--role", "member", "--group", group).Output()
@@ -35,12 +35,12 @@ func (s *site) member(access string, from io.Reader) *process {
 	return s.begin(command)
 }
 
-// forbidden is the exit status of who may not.
+// forbidden is the exit status of a command that is not permitted.
 const forbidden = 5
 
-// A member that is revoked at the managers is put out while it uploads: its stream and its connections end, and it
-// is told why; so is one that was let in before the manager was killed and came back. Another's upload goes on. With a
-// new token it comes back, and its stream goes on where it was.
+// A member that is revoked at the managers is put out while it uploads: its stream and its connections end, and it is
+// told why. The same goes for one that was let in before the manager was killed and came back. Another member's upload
+// goes on. With a new token the revoked one comes back, and its stream goes on from where it was.
 func TestRevokedClientIsPutOut(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 4MB}")
@@ -78,12 +78,12 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 		t.Errorf("%d bytes are there, want those %d that were and 3 MiB more", got, len(was))
 	}
 	s.leader.kill()
-	comes("bob", 2<<20) // without a manager
+	comes("bob", 2<<20) // there is no manager at this time
 	s.startManager()
 	s.putOut(bob, "bob")
 }
 
-// putOut revokes a member, and waits until its upload has ended with the reason.
+// putOut revokes a member, and waits until its upload has ended for that reason.
 func (s *site) putOut(p *process, name string) {
 	s.Helper()
 	began := time.Now()

@@ -23,7 +23,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// patience is how long something may take that takes a moment when the machine is idle.
+// patience is how long something may take that takes a moment on an idle machine.
 const patience = 60 * time.Second
 
 // site is a manager and a gatherer.
@@ -40,7 +40,7 @@ type site struct {
 	leader   *process // the manager
 }
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	*exec.Cmd
 	said  testprocess.Output
@@ -49,7 +49,7 @@ type process struct {
 
 const commands = "github.com/groupcast/groupcast/services/"
 
-// start starts a manager and a gatherer with more flags. They end with the test.
+// start starts a manager and a gatherer with additional flags. They end with the test.
 func start(t testing.TB, flags ...string) *site {
 	t.Helper()
 	dir := memory(t)
@@ -65,7 +65,7 @@ func start(t testing.TB, flags ...string) *site {
 	return s
 }
 
-// startManager starts the manager, again if it was killed.
+// startManager starts the manager, or starts it again after it was killed.
 func (s *site) startManager() {
 	s.Helper()
 	s.leader = s.run("manager/cmd/groupcast-manager", "--grpc-listen="+s.manager, "--address="+s.manager, "--admin-listen=", "--store-data-dir="+s.place("store"),
@@ -73,7 +73,7 @@ func (s *site) startManager() {
 	s.await("the manager serves", func() bool { return s.command("status").Run() == nil })
 }
 
-// memory returns a directory in memory: how busy the disk is makes no difference.
+// memory returns a directory in memory, so that it makes no difference how busy the disk is.
 func memory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "groupcast-gather-") //nolint:usetesting // the test framework chooses the disk
@@ -98,7 +98,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// startGatherer starts the gatherer, again if it was killed.
+// startGatherer starts the gatherer, or starts it again after it was killed.
 func (s *site) startGatherer() {
 	s.Helper()
 	s.gatherer = s.run("gatherer/cmd/groupcast-gatherer", append([]string{
@@ -135,17 +135,17 @@ func (s *site) begin(command *exec.Cmd) *process {
 
 // kill kills the program, and returns when it has ended.
 func (p *process) kill() {
-	_ = p.Process.Kill() // it may have ended
+	_ = p.Process.Kill() // it may have ended already
 	<-p.ended
 }
 
-// end has the program end, and returns its exit status.
+// end makes the program end, and returns its exit status.
 func (p *process) end() int {
-	_ = p.Process.Signal(os.Interrupt) // it may have ended
+	_ = p.Process.Signal(os.Interrupt) // it may have ended already
 	return p.status()
 }
 
-// status returns the program's exit status when it has ended, and -1 if it does not.
+// status waits until the program has ended and returns its exit status, or -1 if it does not end.
 func (p *process) status() int {
 	select {
 	case <-p.ended:
@@ -155,7 +155,7 @@ func (p *process) status() int {
 	}
 }
 
-// command is the groupcast command, with an operator's access.
+// command returns the groupcast command, with an operator's access.
 func (s *site) command(arguments ...string) *exec.Cmd {
 	s.Helper()
 	command := exec.Command(testprocess.Binary(s, commands+"cli/cmd/groupcast"), arguments...)
@@ -169,7 +169,7 @@ func (s *site) upload(as string, arguments ...string) *process {
 	return s.begin(s.command(append([]string{"upload", "--to", s.grpc, "--as", as}, arguments...)...))
 }
 
-// client is a client in this process.
+// client returns a client in this process.
 func (s *site) client(as string) *gather.Client {
 	s.Helper()
 	client, err := gather.Open(s.Context(), s.access(), s.grpc, gather.Options{As: as})
@@ -204,10 +204,10 @@ func (s *site) await(what string, holds func() bool) {
 	}
 }
 
-// pause lets what runs go on for a while, at whose end something is done to it.
+// pause lets what runs go on for a while, before something is done to it.
 func pause(d time.Duration) { <-time.After(d) }
 
-// status returns how a client is.
+// status returns the state of a client.
 func (s *site) status(name string) *gatherv1.Client {
 	s.Helper()
 	for _, one := range s.clients() {
@@ -218,7 +218,7 @@ func (s *site) status(name string) *gatherv1.Client {
 	return nil
 }
 
-// clients returns how all clients are.
+// clients returns the state of all clients.
 func (s *site) clients() []*gatherv1.Client {
 	s.Helper()
 	text, err := s.command("gather", "clients", "--to", s.grpc, "-o", "json").Output()
@@ -255,7 +255,7 @@ func (s *site) descriptors() int {
 	return len(entries)
 }
 
-// stored returns what the segments of a client's stream hold.
+// stored returns the content of the segments of a client's stream.
 func (s *site) stored(client, path string) (content []byte) {
 	s.Helper()
 	dir := filepath.Join(s.store, client, path+".stream")
@@ -275,7 +275,7 @@ func (s *site) stored(client, path string) (content []byte) {
 	return content
 }
 
-// random returns bytes that are the same for a seed.
+// random returns bytes that depend only on a seed.
 func random(seed uint64, size int) []byte {
 	content := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{byte(seed)})
@@ -283,7 +283,7 @@ func random(seed uint64, size int) []byte {
 	return content
 }
 
-// file writes a file with such bytes.
+// file writes a file with random bytes.
 func (s *site) file(name string, seed uint64, size int) (path string, content []byte) {
 	s.Helper()
 	path, content = s.place(name), random(seed, size)
@@ -292,7 +292,7 @@ func (s *site) file(name string, seed uint64, size int) (path string, content []
 	return path, content
 }
 
-// wantFile makes sure that a client's file is there, whole.
+// wantFile checks that a client's file is there, complete.
 func (s *site) wantFile(client, path string, content []byte) {
 	s.Helper()
 	got, err := os.ReadFile(filepath.Join(s.store, client, path))

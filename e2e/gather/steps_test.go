@@ -16,12 +16,12 @@ import (
 // mbit is a million bits per second, in the bytes of a policy.
 const mbit = 125_000
 
-// terminal is a client on a way of its own to the link that all share.
+// terminal returns a client with a path of its own to the link that all share.
 func terminal(name string, delay time.Duration, share gather.Share) gathering.Terminal {
 	return gathering.Terminal{Name: name, Delay: delay, Share: share}
 }
 
-// observe runs a case with our controller, and has a script happen to it.
+// observe runs a case with our controller and a script.
 func observe(t *testing.T, c gathering.Case, script gathering.Script) *gathering.Seen {
 	t.Helper()
 	labtest.Require(t)
@@ -35,12 +35,11 @@ func observe(t *testing.T, c gathering.Case, script gathering.Script) *gathering
 	return seen
 }
 
-// meanOver is over how long rates are taken that are said to be there: windows act in round
-// trips, and half a second has few of the longest.
+// meanOver is how many seconds a rate must have on average to count as reached: windows act in
+// round trips, and half a second has only few of the longest.
 const meanOver = 2.
 
-// after is how many seconds it takes from a time on until something has a rate, in Mbit/s, over
-// the next two seconds.
+// after returns how many seconds after a time something reaches a rate, in Mbit/s, over the following two seconds.
 func after(from, until, least float64, rate func(from, until float64) float64) float64 {
 	for at := from; at+meanOver <= until; at += .25 {
 		if rate(at, at+meanOver) >= least {
@@ -50,7 +49,7 @@ func after(from, until, least float64, rate func(from, until float64) float64) f
 	return math.Inf(1)
 }
 
-// all is what clients get together.
+// all returns what clients get together.
 func all(s *gathering.Seen, clients ...string) func(from, until float64) float64 {
 	return func(from, until float64) (sum float64) {
 		for _, name := range clients {
@@ -60,8 +59,8 @@ func all(s *gathering.Seen, clients ...string) func(from, until float64) float64
 	}
 }
 
-// "targets held within 5 % over any 10 s window while capacity is at least the sum of targets;
-// convergence within 3 s of a join, a leave and a policy change": 95 % of what a leave frees is used by then.
+// "targets held within 5 % over any 10 s window while capacity is at least the sum of targets; convergence
+// within 3 s of a join, a leave and a policy change": by then, 95 % of what a leave frees is used.
 func TestSharesAfterSteps(t *testing.T) {
 	t.Parallel()
 	const join, leave, change, end, held = 15, 30, 45, 60, 10
@@ -141,9 +140,9 @@ func TestSharesAfterSteps(t *testing.T) {
 	}
 }
 
-// C65: the link carries 100, then 10, then 100 Mbit/s. While it carries 10 all have their minimum, and those of
-// higher priority more; targets are met again when they fit. Nobody is told more than six times a minute to
-// have another number of connections, and rates do not swing.
+// C65: the link carries 100, then 10, then 100 Mbit/s. While it carries 10, all have their minimum, and clients
+// of higher priority more; when targets fit again they are met. No client is told to change its number of
+// connections more than six times a minute, and rates do not swing.
 func TestC65LinkChangesItsRate(t *testing.T) {
 	const down, up, end = 12, 32, 47
 	c := gathering.Case{Seed: 65, Access: link.Shape{Rate: 100 * link.Mbit, Queue: link.Size(512 * link.KiB)}}
@@ -187,7 +186,7 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 			t.Errorf("%s has %.2f Mbit/s and at times %.2f: it swings", one.Name, narrow, worst)
 		}
 	}
-	for i := range 2 { // of each priority two
+	for i := range 2 { // two of each priority
 		high, low := seen.Rate(c.Terminals[i].Name, down+5, up), seen.Rate(c.Terminals[i+2].Name, down+5, up)
 		if high < 1.2*low {
 			t.Errorf("%.2f Mbit/s of the higher priority, %.2f of the lower, with the same target", high, low)
@@ -195,8 +194,9 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 	}
 }
 
-// Who has no target and no cap is about as fast as without a controller. Where processors are short, what came is
-// read late, which costs short windows more than long ones: so the best three seconds of both are compared.
+// A client without a target and a cap is about as fast as without a controller. If processors are short, what has
+// come is read late, which costs short windows more than long ones: so the best three seconds of both are
+// compared.
 func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
 	labtest.Require(t)
 	const end = 10
@@ -224,7 +224,7 @@ func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
 	}
 }
 
-// best is the highest mean rate of a client over so many seconds, in Mbit/s.
+// best returns the highest mean rate of a client over so many seconds, in Mbit/s.
 func best(s *gathering.Seen, client string, span, until float64) (best float64) {
 	for from := 0.; from+span <= until; from += .5 {
 		best = max(best, s.Rate(client, from, from+span))
@@ -232,7 +232,7 @@ func best(s *gathering.Seen, client string, span, until float64) (best float64) 
 	return best
 }
 
-// changes counts how often a client was told another number of connections.
+// changes returns how often a client was told another number of connections.
 func changes(s *gathering.Seen, client string) (n int) {
 	last := 0
 	for _, round := range s.Rounds {
@@ -249,7 +249,7 @@ func changes(s *gathering.Seen, client string) (n int) {
 }
 
 // C63: a client acknowledges what it is sent 20 times later than before, so that its round trips seem long. It
-// gets no more for that, and the others get what they should.
+// gets no more by that, and the others get what they should.
 func TestC63LateAcknowledgements(t *testing.T) {
 	t.Parallel()
 	const late, end = 15, 40
@@ -285,7 +285,7 @@ func TestC63LateAcknowledgements(t *testing.T) {
 	}
 }
 
-// tell logs what the clients have got, second by second.
+// tell logs what the clients got, second by second.
 func tell(t *testing.T, s *gathering.Seen, until int) {
 	t.Helper()
 	for at := range until {
@@ -306,8 +306,8 @@ func tell(t *testing.T, s *gathering.Seen, until int) {
 	}
 }
 
-// Connections that begin or end within a round have what came in that round, and not what they bring while they are
-// there: all that is said to come is never more than the link carries.
+// Connections that begin or end within a round count with what came in that round, and not with their rate while
+// they existed: the reported total never exceeds what the link carries.
 func TestNoMoreIsReceivedThanTheLinkCarries(t *testing.T) {
 	t.Parallel()
 	const rate, end = 4, 15

@@ -14,8 +14,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// All that cannot be uploaded of a tree is named before anything is sent; what a pull has not received
-// whole is none of it.
+// Everything in a tree that cannot be uploaded is named before anything is sent; what a pull has not
+// received completely does not count as part of it.
 func TestTreeIsSurveyedFirst(t *testing.T) {
 	s := start(t)
 	_, content := s.file("tree/a", 1, 1000)
@@ -52,7 +52,7 @@ func TestTreeIsSurveyedFirst(t *testing.T) {
 	}
 }
 
-// A file that changes keeps none after it from being uploaded; that some are missing is told.
+// A file that changes does not prevent later files from being uploaded; the command says that some are missing.
 func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 2MB}")
@@ -79,7 +79,7 @@ func TestTreeGoesOnAfterAFileThatChanges(t *testing.T) {
 	}
 }
 
-// A file that is gone before its turn comes is missing, and that is told.
+// A file that disappears before its turn is missing, and the command says so.
 func TestTreeTellsOfAFileThatIsGone(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 3MB}")
@@ -94,14 +94,13 @@ func TestTreeTellsOfAFileThatIsGone(t *testing.T) {
 	}
 }
 
-// Small files go several at a time, also where a client may have one connection alone; the progress is
-// that of all together.
+// Small files go several at a time, even if a client may have only one connection; the progress is that of all together.
 func TestFilesOfATreeGoTogether(t *testing.T) {
 	s := start(t)
 	contents := make(map[string][]byte)
 	for i := range 40 {
 		name := fmt.Sprint("tree/", i%3, "/", i)
-		_, contents[name] = s.file(name, uint64(i+1), 300_000) // more than goes in bundles
+		_, contents[name] = s.file(name, uint64(i+1), 300_000) // more than what goes in bundles
 	}
 	_, contents["tree/large"] = s.file("tree/large", 99, 3<<20)
 	wantAll := func(client string) {
@@ -145,7 +144,7 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 	wantAll("bob")
 }
 
-// Where a client has as many bytes as it may, a tree ends with the file that was refused; the rest is not tried.
+// If a client already has as many bytes as it may have, a tree ends with the file that was refused; the rest is not tried.
 func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
 	s := start(t)
 	for i := range 60 {
@@ -165,7 +164,7 @@ func TestTreeEndsWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
-// Where nothing can be written to the gatherer's store, a tree ends with one of its files, and it is told whose disk that is for.
+// If the gatherer's store cannot be written, a tree ends with one of its files, and the message says whose disk is to blame.
 func TestTreeEndsWhereNothingCanBeWritten(t *testing.T) {
 	s := start(t)
 	for i := range 40 {
@@ -183,7 +182,7 @@ func TestTreeEndsWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-// The directory that is named by dots has a name all the same.
+// A directory that is given as dots still has a name.
 func TestTreeOfTheParent(t *testing.T) {
 	s := start(t)
 	_, content := s.file("tree/inner/a", 1, 1000)
@@ -193,8 +192,8 @@ func TestTreeOfTheParent(t *testing.T) {
 	s.wantFile("alice", "tree/inner/a", content)
 }
 
-// Small files come as a few uploads, and are what they would be if each came by itself; those that are there are not sent
-// again, and a gatherer that is killed meanwhile loses none.
+// Small files come in a few uploads, with the same result as if each came by itself. Files that are already there are not
+// sent again, and if the gatherer is killed meanwhile none is lost.
 func TestSmallFilesComeTogether(t *testing.T) {
 	const files = 1500
 	s := start(t, "--exec=sh,-c,echo \"$GROUPCAST_CLIENT/$GROUPCAST_PATH\" >>\"$0.done\"")
@@ -254,7 +253,7 @@ func TestSmallFilesComeTogether(t *testing.T) {
 	s.wantAll("bob", contents, nil)
 }
 
-// wantAll compares files, and what was said of each, if it was listened to.
+// wantAll compares files, and what was reported of each if that was recorded.
 func (s *site) wantAll(client string, contents map[string][]byte, uploaded []gather.Uploaded) {
 	s.Helper()
 	for path, content := range contents {

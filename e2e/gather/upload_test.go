@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-// Files, a tree and standard input arrive as they were, below their client's name; the
-// command runs for every file; what is there already is not sent again.
+// Files, a tree and standard input arrive unchanged, below their client's name; the command runs
+// for every file; what is already there is not sent again.
 func TestUploads(t *testing.T) {
 	s := start(t, "--exec=/bin/sh,-c,echo \"$GROUPCAST_CLIENT $GROUPCAST_PATH $1\" >> \""+t.TempDir()+"/ran\",sh")
 	ran := strings.TrimSuffix(strings.SplitN(s.flags[0], ">> \"", 2)[1], "\",sh")
@@ -62,7 +62,7 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-// A file that is followed is uploaded as it grows, and beyond the rotation that gives its name to another.
+// A file that is followed is uploaded as it grows, and beyond the rotation that gives its name to another file.
 func TestFollowOverRotation(t *testing.T) {
 	s := start(t)
 	name, content := s.file("log", 1, 100_000)
@@ -95,7 +95,7 @@ func TestFollowOverRotation(t *testing.T) {
 	arrive()
 }
 
-// A file that changes while it is uploaded ends its upload, which says so.
+// If a file changes while it is uploaded, its upload ends and says so.
 func TestChangedFileEndsItsUpload(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 4MB}")
@@ -131,7 +131,7 @@ func TestChangedFileEndsItsUpload(t *testing.T) {
 	}
 }
 
-// A file that is removed, or that another takes the place of, is uploaded as it was when it was opened.
+// A file that is removed or replaced is uploaded as it was when it was opened.
 func TestReplacedFileIsUploadedAsItWas(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 8MB}")
@@ -156,7 +156,7 @@ func TestReplacedFileIsUploadedAsItWas(t *testing.T) {
 	}
 }
 
-// A stream that is much larger than the disk that keeps it waits for the gatherer, and comes whole.
+// A stream that is much larger than the disk that holds it waits for the gatherer, and arrives complete.
 func TestStreamsWaitForRoom(t *testing.T) {
 	s := start(t)
 	_, content := s.file("content", 9, 4<<20)
