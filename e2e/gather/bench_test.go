@@ -23,7 +23,7 @@ import (
 )
 
 // cable is a gatherer on one host and clients on another, with a plain virtual cable between them.
-// Its segments have the size of a network's: windows are set by them.
+// Its segments have the size of those in a network, as the gatherer sets its windows by them.
 type cable struct {
 	testing.TB
 	fleet           *fleet.Fleet
