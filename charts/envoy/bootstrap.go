@@ -3,12 +3,12 @@
 //
 // It has four listeners:
 //
-//   - 7480 passes TLS through to the managers. The command and the SDKs come this way: both ends
-//     check each other, and Envoy sees nothing and can forge nothing.
+//   - 7480 passes TLS through to the managers, for the command and the SDKs: both ends check
+//     each other, and Envoy sees nothing and can forge nothing.
 //   - 7481 ends TLS with a gateway's certificate, asks for a member's or an operator's, and takes HTTP with
 //     JSON, gRPC-Web and gRPC. Envoy tells the managers which certificate it was shown, and removes what
 //     callers write there; the managers check that certificate again.
-//   - 7483 passes TLS through to the gatherer, for its control; the data goes past Envoy.
+//   - 7483 passes TLS through to the gatherer, for its control; its data does not go through Envoy.
 //   - 7482 is for probes and Prometheus: /ready and /stats/prometheus of the admin interface, which itself is on loopback.
 package envoy
 
@@ -27,27 +27,27 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Options are what differs from one installation to another.
+// Options are what differs between installations.
 type Options struct {
-	// Managers is a DNS name with an address for each manager, and their port.
+	// Managers is a DNS name with an address for each manager; ManagersPort is their port.
 	Managers     string
 	ManagersPort uint32
-	// Gatherer is a DNS name of the gatherer, and its port.
+	// Gatherer is a DNS name of the gatherer; GathererPort is its port.
 	Gatherer     string
 	GathererPort uint32
 	TrustDomain  string
-	// Heap is how many bytes of memory Envoy may take for what callers have it keep.
+	// Heap is how many bytes of memory Envoy may use for what callers make it keep.
 	Heap uint64
-	// Burst and PerSecond are how many HTTP requests are taken.
+	// Burst and PerSecond bound the HTTP requests that are accepted.
 	Burst, PerSecond uint32
-	// Dir has the secrets' files and the descriptors, TLSDir the certificate.
+	// Dir contains the secrets' files and the descriptors, TLSDir the certificate.
 	Dir, TLSDir string
-	// Listen is the address of all listeners; GRPC, HTTP, Status and Gathering are their ports, Admin the one on loopback.
+	// Listen is the address of all listeners; GRPC, HTTP, Status and Gathering are their ports. Admin is the port on loopback.
 	Listen                               string
 	GRPC, HTTP, Status, Gathering, Admin uint32
 }
 
-// Defaults are the chart's, with stand-ins for what its values decide.
+// Defaults returns the chart's options, with stand-ins for those that its values decide.
 func Defaults() Options {
 	return Options{
 		Managers: "managers.invalid", ManagersPort: 7400, Gatherer: "gatherer.invalid", GathererPort: 1000003, TrustDomain: "trust-domain.invalid", Heap: 1000000004, Burst: 1000001, PerSecond: 1000002,

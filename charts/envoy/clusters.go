@@ -20,8 +20,9 @@ const (
 	adminCluster       = "admin"
 )
 
-// base is a cluster of all that a DNS name has addresses for. Who fails again and again gets nothing for a while, but
-// never more than half of them; what goes over who is ill ends, so that it comes back over another.
+// base returns a cluster of all addresses of a DNS name. An address that fails repeatedly gets nothing for a while,
+// but never more than half of them. Connections over one that fails its health checks are ended, so that they come
+// back over another.
 func base(name, host string, port uint32) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name: name,
@@ -39,35 +40,35 @@ func base(name, host string, port uint32) *clusterv3.Cluster {
 		}},
 		IgnoreHealthOnHostRemoval:           true,
 		CloseConnectionsOnHostHealthFailure: true,
-		CommonLbConfig:                      &clusterv3.Cluster_CommonLbConfig{UpdateMergeWindow: seconds(0)}, // what is found out counts at once
+		CommonLbConfig:                      &clusterv3.Cluster_CommonLbConfig{UpdateMergeWindow: seconds(0)}, // what is found out takes effect at once
 	}
 }
 
-// maxCalls is how many calls are under way at once whose answers Envoy has as a whole before anybody gets them, in some MiB each: twice that, and what
-// waits to be read, are to have room in its memory. What lasts, and is passed on as it comes, counts apart.
+// maxCalls is how many calls may be in progress at once whose answers Envoy holds completely before it passes them on. An answer can take several
+// MiB: twice that, and what waits to be read, must fit into its memory. Calls that last, and are passed on as they come, count separately.
 const maxCalls = 20
 
 // streams is the priority of calls that last.
 const streams = corev3.RoutingPriority_HIGH
 
-// atOnce bounds what is under way of a priority.
+// atOnce bounds what may be in progress at a priority.
 func atOnce(priority corev3.RoutingPriority, calls uint32) *clusterv3.CircuitBreakers_Thresholds {
 	return &clusterv3.CircuitBreakers_Thresholds{
 		Priority: priority, MaxConnections: number(maxConnections), MaxPendingRequests: number(maxConnections), MaxRequests: number(calls), MaxRetries: number(10),
 	}
 }
 
-// managers is for what ends here, and is theirs.
+// managers is the cluster for calls to the managers whose TLS ends here.
 func (o Options) managers() *clusterv3.Cluster {
 	return o.called(base(managersCluster, o.Managers, o.ManagersPort), managersSecret)
 }
 
-// gatherer is for what ends here, and is its.
+// gatherer is the cluster for calls to the gatherer whose TLS ends here.
 func (o Options) gatherer() *clusterv3.Cluster {
 	return o.called(base(gathererCluster, o.Gatherer, o.GathererPort), gathererSecret)
 }
 
-// called has a cluster called as a gateway does, over HTTP/2 and TLS, if its certificates are those of a secret.
+// called makes a cluster be called as by a gateway, over HTTP/2 and TLS, provided that its certificates are those of a secret.
 func (o Options) called(c *clusterv3.Cluster, peers string) *clusterv3.Cluster {
 	c.TransportSocket = &corev3.TransportSocket{
 		Name:       "envoy.transport_sockets.tls",
@@ -92,17 +93,17 @@ func (o Options) called(c *clusterv3.Cluster, peers string) *clusterv3.Cluster {
 	return c
 }
 
-// managersTCP is for what goes through to them.
+// managersTCP is the cluster for TLS that is passed through to the managers.
 func (o Options) managersTCP() *clusterv3.Cluster {
 	return reachable(base(tcpCluster, o.Managers, o.ManagersPort))
 }
 
-// gathererTCP is for what goes through to it.
+// gathererTCP is the cluster for TLS that is passed through to the gatherer.
 func (o Options) gathererTCP() *clusterv3.Cluster {
 	return reachable(base(gathererTCPCluster, o.Gatherer, o.GathererPort))
 }
 
-// reachable checks whether connections are taken: it is all that can be known of what TLS hides.
+// reachable adds a check of whether connections are accepted: nothing more can be known of what TLS hides.
 func reachable(c *clusterv3.Cluster) *clusterv3.Cluster {
 	check := checked()
 	check.HealthChecker = &corev3.HealthCheck_TcpHealthCheck_{TcpHealthCheck: &corev3.HealthCheck_TcpHealthCheck{}}
@@ -110,7 +111,7 @@ func reachable(c *clusterv3.Cluster) *clusterv3.Cluster {
 	return c
 }
 
-// checked is how often it is asked how somebody is: who does not answer is ill before the sessions that lead there expire.
+// checked returns how often health is checked: an endpoint that does not answer fails before the sessions over it expire.
 func checked() *corev3.HealthCheck {
 	return &corev3.HealthCheck{
 		Timeout: seconds(2), Interval: seconds(2), UnhealthyThreshold: number(2), HealthyThreshold: number(1), NoTrafficInterval: seconds(2),
@@ -136,7 +137,7 @@ func endpoints(name string, at *corev3.Address) *endpointv3.ClusterLoadAssignmen
 	}
 }
 
-// percent of all requests.
+// all stands for all requests.
 func all() *corev3.RuntimeFractionalPercent {
 	return &corev3.RuntimeFractionalPercent{DefaultValue: &typev3.FractionalPercent{Numerator: 100}}
 }

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Descriptors returns the descriptors that Envoy transcodes by: those of the contracts, in which each method that has
-// a path of its own can be called by its full name, too, and those of the details of errors. Envoy itself gives full
-// names only to methods that have no path, and answers an error with an empty body if it does not know one of its details.
+// Descriptors returns the descriptors by which Envoy transcodes: those of the contracts, changed so that each method with
+// a path of its own can also be called by its full name, and those of the details of errors. By itself Envoy gives full
+// names only to methods without a path, and answers an error with an empty body if it does not know one of its details.
 func Descriptors(contracts []byte) ([]byte, error) {
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := proto.Unmarshal(contracts, set); err != nil {
@@ -37,7 +37,7 @@ func Descriptors(contracts []byte) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
 }
 
-// addDetails adds the details of errors, and what they are made of.
+// addDetails adds the details of errors, and the types that they use.
 func addDetails(set *descriptorpb.FileDescriptorSet) {
 	for _, file := range []protoreflect.FileDescriptor{durationpb.File_google_protobuf_duration_proto, errdetails.File_google_rpc_error_details_proto} {
 		if !slices.ContainsFunc(set.GetFile(), func(has *descriptorpb.FileDescriptorProto) bool { return has.GetName() == file.Path() }) {

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Every method that has a path has its full name, too, once, however often the descriptors are made; and the details of
-// errors are there, with all that they are made of. Envoy knows which calls last by their names.
+// Every method that has a path also has its full name, once, however often the descriptors are made. The details of
+// errors are there, with all the types that they use. Envoy knows by the names of methods which calls last.
 func TestDescriptors(t *testing.T) {
 	kept, err := os.ReadFile("../groupcast/files/groupcast.binpb")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestDescriptors(t *testing.T) {
 				t.Errorf("%s is taken for a stream: %v, want %v", method.FullName(), is, want)
 			}
 			if !is || rule == nil {
-				continue // Envoy gives it its full name
+				continue // Envoy itself gives it its full name
 			}
 			if full := rule.GetAdditionalBindings(); len(full) != 1 || full[0].GetPost() != "/"+name+"/"+string(methods.Get(i).Name()) {
 				t.Errorf("%s: %v", methods.Get(i).FullName(), full)

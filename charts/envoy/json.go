@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Files returns the configuration as the files that Envoy reads, by name, always the same bytes for the same options.
+// Files returns the configuration as the files that Envoy reads, by name. The same options always give the same bytes.
 func Files(o Options) (map[string][]byte, error) {
 	messages := map[string]proto.Message{"envoy.json": Bootstrap(o)}
 	for name, secret := range Secrets(o) {

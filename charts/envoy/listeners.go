@@ -20,17 +20,17 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// gatherService is what the gatherer answers itself.
+// gatherService is the service that the gatherer itself serves.
 const gatherService = "groupcast.gather.v1.GatherService"
 
-// Services are those of the public API: what is not here cannot be called by JSON.
+// Services are the services of the public API: others cannot be called with JSON.
 var Services = []string{
 	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
 	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
 	"groupcast.gather.v1.GathererService", gatherService, "groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
 }
 
-// idle is after how long a stream is ended in which nothing is said: watches have a heartbeat every 10 s.
+// idle is after how many seconds a silent stream is ended: watches have a heartbeat every 10 s.
 const idle = 60
 
 func (o Options) listener(name string, port uint32, filter string, config proto.Message) *listenerv3.Listener {
@@ -50,13 +50,13 @@ func (o Options) gathering() *listenerv3.Listener {
 	return o.through("gathering", o.Gathering, gathererTCPCluster)
 }
 
-// through passes TLS through. There is no limit of time: sessions last.
+// through passes TLS through. There is no time limit, as sessions last.
 func (o Options) through(name string, port uint32, cluster string) *listenerv3.Listener {
 	return o.listener(name, port, "envoy.filters.network.tcp_proxy", &tcpv3.TcpProxy{
 		StatPrefix:       name,
 		ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: cluster},
 		IdleTimeout:      seconds(3600),
-		// Who cannot be reached may be ill for longer than it takes to find that out: the next one is tried.
+		// An address may have been unreachable for some time before that is noticed: then the next one is tried.
 		MaxConnectAttempts: number(3),
 		AccessLog: jsonLog(map[string]string{
 			"listener": name, "start": "%START_TIME%", "duration_ms": "%DURATION%", "peer": "%DOWNSTREAM_REMOTE_ADDRESS%",
@@ -65,7 +65,7 @@ func (o Options) through(name string, port uint32, cluster string) *listenerv3.L
 	})
 }
 
-// http takes HTTP with JSON, gRPC-Web and gRPC from whoever shows a member's or an operator's certificate.
+// http takes HTTP with JSON, gRPC-Web and gRPC from callers that show a member's or an operator's certificate.
 func (o Options) http() *listenerv3.Listener {
 	l := o.listener("http", o.HTTP, "envoy.filters.network.http_connection_manager", o.connections())
 	l.FilterChains[0].TransportSocket = &corev3.TransportSocket{
@@ -76,15 +76,15 @@ func (o Options) http() *listenerv3.Listener {
 	return l
 }
 
-// grpcStatus is the number that an answer in gRPC ends with. Answers in JSON have none, and Envoy's own word for it would be
-// guessed from their HTTP status: UNIMPLEMENTED for each 404.
+// grpcStatus is the number with which an answer in gRPC ends. Answers in JSON have none, and Envoy would guess one from
+// their HTTP status: UNIMPLEMENTED for each 404.
 const grpcStatus = `%COALESCE({"operators": [{"command": "TRAILER", "param": "grpc-status"}, {"command": "RESP", "param": "grpc-status"}]})%`
 
 func (o Options) connections() *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix: "http",
 		CodecType:  hcmv3.HttpConnectionManager_AUTO,
-		// What callers write into x-forwarded-client-cert is thrown away: it is what Envoy itself has seen, or nothing.
+		// What callers write into x-forwarded-client-cert is discarded: it contains what Envoy itself has seen, or nothing.
 		ForwardClientCertDetails:    hcmv3.HttpConnectionManager_SANITIZE_SET,
 		SetCurrentClientCertDetails: &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{Cert: true, Uri: true},
 		UseRemoteAddress:            yes(),
@@ -110,11 +110,11 @@ func (o Options) connections() *hcmv3.HttpConnectionManager {
 	}
 }
 
-// transcoder makes gRPC of JSON.
+// transcoder converts between JSON and gRPC.
 const transcoder = "envoy.filters.http.grpc_json_transcoder"
 
-// longestJSON is how long an answer in JSON may be, in bytes: the managers' longest in gRPC has 4 MiB, and is some times that with
-// the names of its fields. Without it, that is what one connection buffers.
+// longestJSON is the greatest length of an answer in JSON, in bytes: the managers' longest answer in gRPC has 4 MiB, and is
+// several times as long with the names of its fields. Without this limit it would be what one connection buffers.
 const longestJSON = 16 << 20
 
 func filter(name string, config proto.Message) *hcmv3.HttpFilter {
@@ -151,7 +151,7 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 	}
 }
 
-// routes sends all to the managers but what is the gatherer's.
+// routes sends everything to the managers except what is the gatherer's.
 func (o Options) routes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:                           "managers",
@@ -167,10 +167,10 @@ func (o Options) routes() *routev3.RouteConfiguration {
 	}
 }
 
-// lastingMethods are those whose calls are streams.
+// lastingMethods matches the methods whose calls are streams.
 const lastingMethods = "(Watch[A-Za-z]+|KeepSession|Control|Attach)"
 
-// calls sends what begins so to a cluster.
+// calls sends calls whose path begins with a prefix to a cluster.
 func calls(prefix, cluster string) *routev3.Route {
 	return &routev3.Route{
 		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix}},
@@ -188,8 +188,9 @@ func lasting(service, cluster string) *routev3.Route {
 	}
 }
 
-// over has calls go over a cluster. No stream is cut by the time that it lasts: what a caller says with
-// grpc-timeout holds, and silence ends it. A call is tried again elsewhere only if nobody has had it.
+// over makes calls go over a cluster. No stream is cut because of its duration: the caller's
+// grpc-timeout applies, and silence ends it. A call is only tried again elsewhere if no server has
+// received it.
 func over(cluster string, priority corev3.RoutingPriority) *routev3.Route_Route {
 	return &routev3.Route_Route{Route: &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
@@ -206,7 +207,7 @@ func over(cluster string, priority corev3.RoutingPriority) *routev3.Route_Route 
 	}}
 }
 
-// document is what the API is as HTTP, for those who make clients of it.
+// document serves the description of the API as HTTP, for authors of clients.
 func (o Options) document() *routev3.Route {
 	const name = "openapi.yaml"
 	return &routev3.Route{
@@ -239,7 +240,7 @@ func (o Options) status() *listenerv3.Listener {
 			}},
 		}},
 	})
-	l.IgnoreGlobalConnLimit, l.BypassOverloadManager = true, true // a probe that fails would end all that goes on
+	l.IgnoreGlobalConnLimit, l.BypassOverloadManager = true, true // a probe that fails would end everything in progress
 	return l
 }
 

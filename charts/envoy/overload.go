@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxConnections is how many connections Envoy takes at once, probes and Prometheus not counted: who has used them up would else
-// have the probes fail, and all sessions through it end with its container.
+// maxConnections is how many connections Envoy accepts at once, not counting probes and Prometheus. Otherwise, somebody who used
+// them up would make the probes fail, and all sessions through Envoy end with its container.
 const maxConnections = 10000
 
-// heap is the monitor of memory.
+// heap is the name of the memory monitor.
 const heap = "envoy.resource_monitors.fixed_heap"
 
-// overload bounds what callers can have Envoy keep. Who does not read has their answers wait in its memory, and an Envoy that the kernel ends for
-// that takes the sessions of all others along. First what is free goes back to the system, then those streams end that keep the most; then
-// requests are refused, and at last connections. Sessions that pass through keep little, and go on.
+// overload bounds what callers can make Envoy keep. The answers to callers that do not read wait in Envoy's memory, and if the kernel kills Envoy
+// for that, the sessions of all others end, too. First free memory goes back to the system, then the streams that keep the most are ended; then
+// requests are refused, and at last connections. Sessions that are passed through keep little, and go on.
 func (o Options) overload() *overloadv3.OverloadManager {
 	return &overloadv3.OverloadManager{
 		RefreshInterval: seconds(0.1),
@@ -38,7 +38,7 @@ func monitor(name string, config proto.Message) *overloadv3.ResourceMonitor {
 	return &overloadv3.ResourceMonitor{Name: name, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: packed(config)}}
 }
 
-// action does something from a part of the heap on, and does it wholly from another on.
+// action begins to act from a part of the heap on, and acts fully from another on.
 func action(name string, from, wholly float64) *overloadv3.OverloadAction {
 	trigger := &overloadv3.Trigger{Name: heap}
 	if from == wholly {

@@ -5,7 +5,7 @@ import (
 	previousv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 )
 
-// previousHosts has a call not tried twice at the same manager.
+// previousHosts prevents a call from being tried twice at the same manager.
 func previousHosts() *routev3.RetryPolicy_RetryHostPredicate {
 	return &routev3.RetryPolicy_RetryHostPredicate{
 		Name:       "envoy.retry_host_predicates.previous_hosts",

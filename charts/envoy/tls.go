@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Secrets are the names of the files that Secrets returns: they are read again when they are moved
-// into place, as the kubelet does.
+// Secrets are the names of the files that Secrets returns. Envoy reads them again when they are
+// moved into place, which is what the kubelet does.
 const (
 	ownSecret      = "own"
 	callersSecret  = "callers"
@@ -28,7 +28,7 @@ func (o Options) sds(name string) *tlsv3.SdsSecretConfig {
 	}
 }
 
-// common is what both sides have in common: TLS 1.3, our certificate, and whose certificates are good.
+// common is what both sides share: TLS 1.3, our certificate, and whose certificates are accepted.
 func (o Options) common(peers string, protocols ...string) *tlsv3.CommonTlsContext {
 	return &tlsv3.CommonTlsContext{
 		TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3},
@@ -52,7 +52,7 @@ func Secrets(o Options) map[string]*discoveryv3.DiscoveryResponse {
 		return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: o.TLSDir + "/" + name}}
 	}
 	watched := &corev3.WatchedDirectory{Path: o.TLSDir}
-	// peers are those of one CA whose one URI begins so; a name without a role is nobody's.
+	// peers accepts certificates of one CA whose only URI begins with one of the roles; a name without a role is nobody's.
 	peers := func(roles ...string) *tlsv3.Secret_ValidationContext {
 		context := &tlsv3.CertificateValidationContext{TrustedCa: file("ca.crt"), WatchedDirectory: watched}
 		for _, role := range roles {

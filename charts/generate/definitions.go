@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// definitions are the schemas that values name by {"$ref": "#/$defs/…"}: that of a policy, and those of the services'
-// configuration files, which the services have written to a directory (--print-schema).
+// definitions returns the schemas that values refer to by {"$ref": "#/$defs/…"}: that of a policy, and those of the
+// services' configuration files, which the services have written to a directory (--print-schema).
 func definitions(settings string) (map[string]any, error) {
 	all := map[string]any{"policy": policy()}
 	for _, service := range []string{"manager", "agent", "gatherer", "replicator"} {

@@ -1,5 +1,5 @@
-// Generate writes what is made of other files: Envoy's configuration and descriptors, the API as HTTP, the schema
-// of the values, and their table in the README. `make chart` runs it, `make check` compares.
+// Generate writes what is made from other files: Envoy's configuration and descriptors, the API as HTTP, the
+// schema of the values, and their table in the README. `make chart` runs it, `make check` compares.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run(dir, settings string) error {
 	return writeTable(filepath.Join(dir, "README.md"), root)
 }
 
-// writeDescriptors makes Envoy's descriptors of what buf has written there; made again, they stay as they are.
+// writeDescriptors turns what buf has written to a file into Envoy's descriptors; repeating that changes nothing.
 func writeDescriptors(name string) error {
 	contracts, err := os.ReadFile(name)
 	if err != nil {

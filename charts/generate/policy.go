@@ -2,8 +2,8 @@ package main
 
 import "maps"
 
-// policy is the schema of a gatherer's policy. It has the keys of internal/policy, whose test compares them: what a gatherer
-// would not start with is refused when the chart is installed.
+// policy returns the schema of a gatherer's policy. It has the keys of internal/policy, whose test compares them: a policy
+// with which a gatherer would not start is refused when the chart is installed.
 func policy() map[string]any {
 	size := map[string]any{"type": []string{"string", "integer"}, "pattern": "^[0-9][0-9.,]* ?[kKmMgGtTpPeE]?i?[bB]?$", "minimum": 0}
 	share := map[string]any{
@@ -30,7 +30,7 @@ func policy() map[string]any {
 	})
 }
 
-// strict is the schema of an object that has no other keys.
+// strict returns the schema of an object that has no other keys.
 func strict(properties map[string]any) map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 }

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value is a key of values.yaml. One with a description is a setting; one without is a section.
+// value is a key of values.yaml. A key with a description is a setting; one without is a section.
 type value struct {
 	name        string
 	description string         // what follows "# --"
@@ -62,12 +62,12 @@ func read(name string, node *yaml.Node, comment string) (value, error) {
 	return v, nil
 }
 
-// retired are keys that mean nothing any more, by their section: an upgrade with --reuse-values brings them along from an earlier chart,
-// where they had defaults.
+// retired are keys without a meaning now, by section: an upgrade with --reuse-values brings them along from an earlier chart, which had
+// defaults for them.
 var retired = map[string][]string{"agent": {"stopWait"}, "replicator": {"stopWait"}}
 
-// schemaOf returns the schema: strict where the chart itself gives the keys their meaning, open where
-// Kubernetes does.
+// schemaOf returns the schema. It is strict for keys to which the chart itself gives a meaning, and
+// open for those to which Kubernetes does.
 func schemaOf(root value, definitions map[string]any) ([]byte, error) {
 	schema := root.schema()
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -91,9 +91,9 @@ func (v value) schema() map[string]any {
 			properties[name] = map[string]any{"deprecated": true, "description": "Means nothing any more."}
 		}
 		switch v.name {
-		case "": // the usual condition of a chart that this one is a part of
+		case "": // the usual condition of a chart that is part of another
 			properties["enabled"] = map[string]any{"type": "boolean", "description": "For a chart that this one is a part of: whether it is."}
-		case "global": // all charts of a release, and what installs them, write here
+		case "global": // all charts of a release, and the tools that install them, write here
 			return map[string]any{"type": "object", "properties": properties}
 		}
 		return strict(properties)

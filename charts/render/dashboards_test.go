@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// dashboard is what the rules below look at.
+// dashboard is the part of a dashboard that the rules below check.
 type dashboard struct {
 	UID, Title, Description string
 	Editable                bool
@@ -60,7 +60,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return all
 }
 
-// The rules of dashboard-linter, as far as they hold here.
+// Dashboards follow the rules of dashboard-linter, as far as they apply here.
 func TestDashboardsFollowTheRules(t *testing.T) {
 	uids, titles := make(map[string]string), make(map[string]string)
 	for file, d := range dashboards(t) {
@@ -89,7 +89,7 @@ func TestDashboardsFollowTheRules(t *testing.T) {
 	}
 }
 
-// ranges stands for what Grafana replaces.
+// ranges replaces what Grafana would replace.
 var ranges = strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*")
 
 func (p panel) check(t *testing.T, file string) {
@@ -120,7 +120,8 @@ func (p panel) check(t *testing.T, file string) {
 	}
 }
 
-// What all managers of a release tell alike is shown of all releases that are chosen, and not of the largest. Terms, which nobody adds up, are not.
+// What all managers of a release report alike is shown for all chosen releases, not just for the largest. Terms are the
+// exception, as nobody adds them up.
 func TestReleasesAreShownTogether(t *testing.T) {
 	shown := 0
 	for file, d := range dashboards(t) {
@@ -140,7 +141,7 @@ func TestReleasesAreShownTogether(t *testing.T) {
 	}
 }
 
-// A counter is shown by its rate, and every metric of the namespaces that were chosen.
+// A counter is shown by its rate, and every metric is restricted to the chosen namespaces.
 func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, path []parser.Node) {
 	t.Helper()
 	rated := false
@@ -161,7 +162,7 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, 
 	t.Errorf("%s: %s is of any namespace", where, selector.Name)
 }
 
-// grafanaDashboard is what the Grafana operator takes, as far as the chart has it.
+// grafanaDashboard is the resource of the Grafana operator, as far as the chart uses it.
 type grafanaDashboard struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -173,7 +174,8 @@ type grafanaDashboard struct {
 	} `json:"spec"`
 }
 
-// Grafana has each dashboard by its sidecar, or by its operator, which is led to the ConfigMap that has it; and never by both.
+// Grafana gets each dashboard through its sidecar, or through its operator, which is referred to the ConfigMap that has
+// it; never through both.
 func TestDashboardsGetToGrafana(t *testing.T) {
 	for mode, operated := range map[string]bool{"Sidecar": false, "GrafanaOperator": true} {
 		objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"monitoring": map[string]any{"dashboards": map[string]any{

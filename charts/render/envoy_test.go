@@ -11,7 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Where `make check-chart` puts Envoy.
+// `make check-chart` puts Envoy here.
 const envoyProgram = "../../.bin/envoy-1.40.0"
 
 // "Every rendered configuration passes envoy --mode validate", and one that is not Envoy's does not.
@@ -42,7 +42,7 @@ func TestEnvoyAcceptsEveryProfile(t *testing.T) {
 	}
 }
 
-// What callers can have Envoy keep is less than what its container may have; without a limit there is none.
+// Callers can make Envoy keep less than its container may use; without a limit there is no bound.
 func TestEnvoysMemory(t *testing.T) {
 	for limit, want := range map[any]string{"512Mi": "357913941", "1G": "666666666", "1.5Gi": "1073741824", 536870912: "357913941", nil: "1125899906842624"} {
 		values := map[string]any{"envoy": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}
@@ -62,7 +62,7 @@ func validate(t *testing.T, dir string) (string, error) {
 	return string(said), err
 }
 
-// unpack writes Envoy's ConfigMap of a profile into a directory, as the kubelet does, which the configuration then names.
+// unpack writes a profile's ConfigMap for Envoy into a directory, as the kubelet does, and makes the configuration refer to that.
 func unpack(t *testing.T, profile string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

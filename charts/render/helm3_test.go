@@ -11,10 +11,10 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Where `make check-chart` puts the oldest Helm that documents say is enough.
+// `make check-chart` puts the oldest Helm here that is enough according to the documents.
 const helm3 = "../../.bin/helm-v3.14.4"
 
-// template renders the chart by that Helm for the oldest Kubernetes, and returns what it wrote, or said.
+// template renders the chart with that Helm for the oldest Kubernetes, and returns what it wrote, and what it said.
 func template(t *testing.T, arguments ...string) (manifest, said string, err error) {
 	t.Helper()
 	var out, complaints bytes.Buffer
@@ -25,7 +25,8 @@ func template(t *testing.T, arguments ...string) (manifest, said string, err err
 	return out.String(), complaints.String(), err
 }
 
-// "Helm 3.14 or later": it installs the same, for every file of values there is, as the Helm that all other tests render by, and reads the schema.
+// "Helm 3.14 or later": for every file of values it installs the same as the Helm by which all other tests render, and
+// it reads the schema.
 func TestOldestHelm(t *testing.T) {
 	if _, err := os.Stat(helm3); err != nil {
 		t.Fatalf("%v: `make .bin/%s` fetches it", err, filepath.Base(helm3))
@@ -63,7 +64,7 @@ func TestOldestHelm(t *testing.T) {
 	}
 }
 
-// plain is an object without its comments, by which Helm says where it is from.
+// plain returns an object without its comments, in which Helm says where it is from.
 func plain(t *testing.T, o Object) string {
 	t.Helper()
 	text, err := sigsyaml.YAMLToJSON(o.Text)

@@ -14,8 +14,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Every monitor finds what it is for: a Service, or pods, with its labels and a port of its name; and the label that
-// alerts and dashboards know the job by is there.
+// Every monitor finds what it is for: a Service, or pods, with its labels and a port of its name. The label by which
+// alerts and dashboards know the job is there.
 func TestMonitorsFindTheirPods(t *testing.T) {
 	objects, _, _ := rendered(t, "everything", "release", "default")
 	ports := func(selector map[string]string, inPods bool) (names []string, component string) {
@@ -60,7 +60,7 @@ func TestMonitorsFindTheirPods(t *testing.T) {
 	}
 }
 
-// monitor is what a ServiceMonitor and a PodMonitor both say: whose metrics are where, and with which labels they are kept.
+// monitor is what a ServiceMonitor and a PodMonitor have in common: whose metrics are where, and with which labels they are kept.
 type monitor struct {
 	Object
 	jobLabel  string
@@ -74,10 +74,11 @@ type endpoint struct {
 	relabeled, metrics []monitoringv1.RelabelConfig
 }
 
-// gives reports whether what is scraped at an endpoint has a label, besides what the operator gives all: job, namespace and pod.
+// gives reports whether what is scraped at an endpoint has a label, in addition to those that the operator always
+// gives: job, namespace and pod.
 func (m monitor) gives(label string, at endpoint) bool {
 	return slices.ContainsFunc(m.labels, func(of string) bool {
-		return label == strings.NewReplacer(".", "_", "/", "_", "-", "_").Replace(of) && m.selector[of] != "" // which all have that are found
+		return label == strings.NewReplacer(".", "_", "/", "_", "-", "_").Replace(of) && m.selector[of] != "" // everything that is selected has this label
 	}) || slices.ContainsFunc(at.relabeled, func(c monitoringv1.RelabelConfig) bool { return c.TargetLabel == label })
 }
 
@@ -106,8 +107,8 @@ func monitorsOf(t *testing.T, objects []Object) (all []monitor) {
 	return all
 }
 
-// Rules and dashboards tell releases and nodes apart by labels that no metric has by itself: monitors give them. Without
-// them nothing fails, and an alert on what is gone is silent.
+// Rules and dashboards tell releases and nodes apart by labels that no metric has by itself: monitors add them. Without
+// them nothing would fail, and an alert about something that is gone would be silent.
 func TestMonitorsGiveTheLabelsThatAreAskedFor(t *testing.T) {
 	asked := make(map[[2]string]string) // component and label, and what asks
 	for where, expression := range expressions(t) {
@@ -134,7 +135,8 @@ func TestMonitorsGiveTheLabelsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// What values have Prometheus do to labels and metrics is with every monitor, once, after what the chart itself has it do; without such values there is nothing.
+// The relabelings that values give for labels and metrics are with every monitor, once, after the chart's own; without
+// such values there are none.
 func TestMonitorsRelabel(t *testing.T) {
 	replaces := func(c monitoringv1.RelabelConfig) bool {
 		return c.TargetLabel == "cluster" && c.Replacement != nil && *c.Replacement == "one"
@@ -147,7 +149,7 @@ func TestMonitorsRelabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := make(map[string]int) // of the chart
+	own := make(map[string]int) // the chart's own
 	for _, m := range monitorsOf(t, plain) {
 		own[m.Kind.Kind+m.Name] = len(m.endpoints[0].relabeled)
 		if len(m.endpoints[0].metrics) > 0 || slices.ContainsFunc(m.endpoints[0].relabeled, replaces) {
@@ -168,7 +170,7 @@ func TestMonitorsRelabel(t *testing.T) {
 	}
 }
 
-// expressions returns what rules and dashboards ask for, by where they do.
+// expressions returns what rules and dashboards query, by where they do.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -187,7 +189,8 @@ func expressions(t *testing.T) map[string]string {
 	return all
 }
 
-// targetLabels returns by which labels of what is scraped, and not of metrics, an expression selects or sums up, by component.
+// targetLabels returns, by component, the labels by which an expression selects or aggregates, as far as they belong to
+// what is scraped, and not to metrics.
 func targetLabels(t *testing.T, expression string) map[string][]string {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
@@ -249,7 +252,7 @@ func rules(t *testing.T) []ruleGroup {
 	return all.Groups
 }
 
-// "each with a runbook page": every alert has one, every page is of an alert, and each is tested firing and quiet.
+// "each with a runbook page": every alert has a page, every page is of an alert, and each alert is tested firing and quiet.
 func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 	expected := expectations(t)
 	pages, err := filepath.Glob(filepath.Join(Chart, "..", "..", "docs", "runbooks", "*.md"))
@@ -281,7 +284,8 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 	}
 }
 
-// Alerts are of all releases that a Prometheus scrapes: what one of them runs says nothing of which it installs. Those that values leave out it does not.
+// Alerts cover all releases that a Prometheus scrapes: what one of these runs says nothing about what it installs.
+// Alerts that values disable are not installed.
 func TestAlertsAreOfAllReleases(t *testing.T) {
 	monitored := map[string]any{"prometheusRule": map[string]any{"enabled": true, "disabled": []any{"GroupcastAgentDown"}}}
 	all := installed(t, map[string]any{"monitoring": monitored})
@@ -317,7 +321,7 @@ func installed(t *testing.T, values map[string]any) (names []string) {
 	return names
 }
 
-// What is recorded is for an alert: dashboards do without, for they can be had without the rules.
+// What is recorded is used by an alert: dashboards do without it, as they can be installed without the rules.
 func TestWhatIsRecordedIsUsed(t *testing.T) {
 	var records, alerts []string
 	for _, group := range rules(t) {
@@ -339,8 +343,8 @@ func TestWhatIsRecordedIsUsed(t *testing.T) {
 	}
 }
 
-// expectations returns whether the tests of rules expect the alert that they are named after, each time they look, by what
-// they are called: the alert, and " fires" or " is quiet". A test without series looks at nothing.
+// expectations returns, for each test of rules by its name, whether it expects the alert that it is named after, each time
+// it looks. The name is the alert, and " fires" or " is quiet". A test without series looks at nothing.
 func expectations(t *testing.T) map[string][]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(Chart, "files", "rules_test.yaml"))

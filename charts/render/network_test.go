@@ -12,7 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// network is the pods of a render and the policies that bind them, as Kubernetes defines what those let through.
+// network is the pods of a render and the policies that apply to them, with the semantics that Kubernetes defines.
 type network struct {
 	*testing.T
 	labels   map[string]map[string]string // of pods, by component
@@ -55,7 +55,7 @@ type door struct {
 func tcp(port int32) door { return door{port, corev1.ProtocolTCP} }
 func udp(port int32) door { return door{port, corev1.ProtocolUDP} }
 
-// reaches reports whether one component's pods may send to a port of another's: both ends have to let it through.
+// reaches reports whether one component's pods may send to a port of another's: the policies of both ends must allow it.
 func (n *network) reaches(from, to string, port door) bool {
 	n.Helper()
 	if n.labels[from] == nil || n.labels[to] == nil {
@@ -64,7 +64,8 @@ func (n *network) reaches(from, to string, port door) bool {
 	return n.lets(networkingv1.PolicyTypeEgress, from, to, to, port) && n.lets(networkingv1.PolicyTypeIngress, to, from, to, port)
 }
 
-// lets reports whether the policies of one end let through what goes to or comes from the other. Who is bound by none lets all through.
+// lets reports whether the policies of one end allow traffic to or from the other. If no policy applies to a pod,
+// everything is allowed.
 func (n *network) lets(way networkingv1.PolicyType, bound, other, server string, port door) bool {
 	isBound := false
 	for _, policy := range n.policies {
@@ -103,7 +104,7 @@ func (n *network) hasPeer(peers []networkingv1.NetworkPolicyPeer, component stri
 	})
 }
 
-// hasPort reports whether a rule has a port of a server, by its number or its name there, which is one of a protocol.
+// hasPort reports whether a rule includes a port of a server, by its number or by its name there, which belongs to one protocol.
 func (n *network) hasPort(ports []networkingv1.NetworkPolicyPort, server string, at door) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(port networkingv1.NetworkPolicyPort) bool {
 		protocol := corev1.ProtocolTCP
@@ -114,8 +115,8 @@ func (n *network) hasPort(ports []networkingv1.NetworkPolicyPort, server string,
 	})
 }
 
-// "network policy on": what has to be reached is, and nothing else. Who is no manager does not reach the store; who
-// may not read metrics does not reach the admin ports; gatherers and Envoy reach managers, and nobody they have no business with.
+// "network policy on": what has to be reached can be, and nothing else. Only managers reach the store. Only those that may read
+// metrics reach the admin ports. Gatherers and Envoy reach managers, and nobody else with whom they have no business.
 func TestNetworkPolicies(t *testing.T) {
 	values := valuesOf(t, "restricted")
 	values["networkPolicy"] = map[string]any{"enabled": true, "metricsFrom": []any{
@@ -175,8 +176,8 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
-// Policies are applied where the address of a Service is that of a pod or a machine already: the API server and DNS are reached at the ports that
-// these have, by those that need them, and at no others.
+// Policies may be applied after a Service's address has been translated to that of a pod or a machine: the API server and DNS can be reached at
+// the ports that these have, by those that need them, and at no others.
 func TestPortsOfTheCluster(t *testing.T) {
 	for _, c := range []struct {
 		policy map[string]any

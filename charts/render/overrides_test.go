@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A variable wins over the file: where the chart sets one, a key of `config` takes it away, and nobody is given what a service refuses beside it.
+// A variable wins over the file: so where the chart sets a variable, a key of `config` removes it, and no service gets
+// a combination that it refuses.
 func TestConfigWinsOverVariables(t *testing.T) {
 	given := map[string]map[string][]string{
 		"manager": {
@@ -45,7 +46,7 @@ func TestConfigWinsOverVariables(t *testing.T) {
 	}
 }
 
-// variables returns which settings the chart gives to each part by its environment.
+// variables returns which settings the chart gives to each part as environment variables.
 func variables(t *testing.T, values map[string]any) map[string]map[string]bool {
 	t.Helper()
 	objects, _, _, err := Render(t.Context(), "release", "default", values)

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Where the cluster chooses users, as OpenShift's restricted-v2 does, no pod asks for one; all else that the restricted standard wants is there.
+// Where the cluster chooses users, as with OpenShift's restricted-v2, no pod asks for one; everything else that the
+// restricted standard demands is there.
 func TestUsersOfTheClustersChoice(t *testing.T) {
 	chosen := map[string]any{"runAsUser": nil, "runAsGroup": nil, "fsGroup": nil}
 	objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"podSecurityContext": chosen, "dataPlane": map[string]any{"hostNetwork": false}})
@@ -37,7 +38,7 @@ func TestUsersOfTheClustersChoice(t *testing.T) {
 	}
 }
 
-// Every part takes more volumes, and every workload keeps as many versions as is said.
+// Every part accepts additional volumes, and every workload keeps as many old versions as values say.
 func TestMoreVolumes(t *testing.T) {
 	values := map[string]any{"revisionHistoryLimit": 0}
 	parts := []string{"manager", "agent", "gatherer", "replicator", "envoy"}
@@ -71,7 +72,7 @@ func TestMoreVolumes(t *testing.T) {
 	}
 }
 
-// revisions is how many versions of a workload are kept.
+// revisions returns how many versions of a workload are kept.
 func revisions(t *testing.T, o Object) *int32 {
 	t.Helper()
 	switch o.Kind.Kind {
@@ -89,7 +90,7 @@ func revisions(t *testing.T, o Object) *int32 {
 	return deployment.Spec.RevisionHistoryLimit
 }
 
-// Envoy and gatherers spread as they are told to.
+// Envoy and gatherers are spread as values say.
 func TestSpread(t *testing.T) {
 	constraint := []any{map[string]any{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}}
 	values := map[string]any{"envoy": map[string]any{"topologySpreadConstraints": constraint}, "gatherer": map[string]any{"topologySpreadConstraints": constraint}}
@@ -109,7 +110,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Services that others come through have what clusters offer for that, and are refused what their type has no use for.
+// Services through which others come in have what clusters offer for that; what is of no use to their type is refused.
 func TestServices(t *testing.T) {
 	parts := []string{"manager", "gatherer", "envoy"}
 	for _, part := range parts {

@@ -21,7 +21,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// decode reads an object as an API server does that takes no field that it does not know, in whatever case.
+// decode reads an object like an API server that accepts no unknown fields; the case of names matters.
 func decode(t *testing.T, o Object, into any) {
 	t.Helper()
 	text, err := sigsyaml.YAMLToJSONStrict(o.Text)
@@ -82,8 +82,8 @@ func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) 
 	return nil, nil
 }
 
-// "A test asserts the exact pod-security level of each pod for each values file"; and each container is
-// without root and capabilities, with a root file system that cannot be written, in every profile.
+// "A test asserts the exact pod-security level of each pod for each values file"; and in every profile
+// each container runs without root and capabilities, and with a read-only root file system.
 func TestPodSecurity(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestPodSecurity(t *testing.T) {
 			if got := level(evaluator, spec); got != want[component] {
 				t.Errorf("%s: %s is %s, want %s", profile, component, got, want[component])
 			}
-			spec.HostNetwork = false // what is left of the agents but for the nodes' network?
+			spec.HostNetwork = false // the level of agents apart from the nodes' network
 			for i := range spec.Containers {
 				for j := range spec.Containers[i].Ports {
 					spec.Containers[i].Ports[j].HostPort = 0
@@ -122,8 +122,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// A pod has the time that it is told to wait for calls in progress, and some more: it would be killed in the middle. Agents and replicators wait
-// for none; values of a chart that had the key for them are taken.
+// A pod gets the time for which it is told to wait for calls in progress, and some more: otherwise it would be killed in the middle. Agents and
+// replicators do not wait; values of an older chart that had that key for them are accepted.
 func TestGraceFollowsStopWait(t *testing.T) {
 	for _, tt := range []struct {
 		value, config string
@@ -174,7 +174,7 @@ func TestGraceFollowsStopWait(t *testing.T) {
 	}
 }
 
-// What a pod has read when it started, and was changed, starts it anew; and nothing else does.
+// A change of what a pod reads when it starts restarts the pod; no other change does.
 func TestChangesStartPodsAnew(t *testing.T) {
 	before := checksums(t, map[string]any{})
 	for of, values := range map[string]map[string]any{
@@ -192,7 +192,7 @@ func TestChangesStartPodsAnew(t *testing.T) {
 	}
 }
 
-// checksums returns what pods have of their configuration in an annotation, by component.
+// checksums returns what pods say about their configuration in an annotation, by component.
 func checksums(t *testing.T, values map[string]any) map[string]string {
 	t.Helper()
 	objects, _, _, err := Render(t.Context(), "release", "default", values)
@@ -216,7 +216,7 @@ func checksums(t *testing.T, values map[string]any) map[string]string {
 	return all
 }
 
-// "`helm test` … a real upload": of a file that is another in each pod. What the gatherer has already would not be sent.
+// "`helm test` … a real upload": each pod uploads a different file. The gatherer would not be sent what it already has.
 func TestUploadsWhatIsNotThereYet(t *testing.T) {
 	objects, _, _ := rendered(t, "default", "release", "default")
 	at := slices.IndexFunc(objects, func(o Object) bool { return o.Kind.Kind == "Pod" && strings.HasSuffix(o.Name, "-test-gathering") })
@@ -253,8 +253,8 @@ func level(evaluator policy.Evaluator, spec *corev1.PodSpec) api.Level {
 	return api.LevelPrivileged
 }
 
-// Managers and Envoys keep away from nodes and zones where another is. It is asked for apart, for each: a scheduler spreads nothing over
-// nodes that lack one of several labels that it is to spread by.
+// Managers and Envoys keep away from nodes and zones where another of them is. Each is asked for separately: if a scheduler is to spread
+// by several labels at once, nodes that lack one of them do not count.
 func TestPodsKeepApart(t *testing.T) {
 	objects, _, _ := rendered(t, "ha", "gc", "gc")
 	apart := make(map[string][]string)
@@ -281,7 +281,8 @@ func TestPodsKeepApart(t *testing.T) {
 	}
 }
 
-// Images are for Linux: in a cluster that has other nodes, too, nothing waits for one of these, whatever else is asked of nodes.
+// Images are for Linux: in a cluster that also has other nodes, no pod waits for one of those, whatever else is
+// required of nodes.
 func TestPodsAreForLinux(t *testing.T) {
 	for _, profile := range []string{"default", "everything"} {
 		objects, _, _ := rendered(t, profile, "release", "default")
@@ -311,7 +312,7 @@ func TestPriorityIsGiven(t *testing.T) {
 	}
 }
 
-// Where all nodes have taints, or are of several kinds, tests run where they are told to.
+// If all nodes have taints, or there are several kinds of nodes, tests run where values say.
 func TestTestsGoWhereTheyMay(t *testing.T) {
 	objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"tests": map[string]any{
 		"tolerations":  []any{map[string]any{"key": "pool", "operator": "Exists"}},
@@ -336,7 +337,7 @@ func TestTestsGoWhereTheyMay(t *testing.T) {
 	}
 }
 
-// selected are the labels that a selector of a pod has.
+// selected returns the labels by which a pod is selected.
 func selected(labels map[string]string) map[string]string {
 	chosen := make(map[string]string)
 	for _, key := range []string{"name", "instance", "component"} {
@@ -345,7 +346,8 @@ func selected(labels map[string]string) map[string]string {
 	return chosen
 }
 
-// "least privilege": nothing but managers may ask the API server for anything; they may fill what is theirs, ask whose a token is, and make nothing.
+// "least privilege": only managers may ask the API server for anything; they may fill what is theirs, and ask whose a
+// token is, but create nothing.
 func TestRights(t *testing.T) {
 	for profile := range profiles {
 		objects, _, _ := rendered(t, profile, "release", "default")
@@ -372,7 +374,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// onlyFills says what a Role lets somebody do beside filling named Secrets and ConfigMaps.
+// onlyFills returns what a Role allows beyond filling named Secrets and ConfigMaps.
 func onlyFills(text []byte) error {
 	var role rbacv1.Role
 	if err := sigsyaml.UnmarshalStrict(text, &role); err != nil {
@@ -387,7 +389,7 @@ func onlyFills(text []byte) error {
 	return nil
 }
 
-// onlyReviews says what a ClusterRole lets somebody do beside asking whose a token is.
+// onlyReviews returns what a ClusterRole allows beyond asking whose a token is.
 func onlyReviews(text []byte) error {
 	var role rbacv1.ClusterRole
 	if err := sigsyaml.UnmarshalStrict(text, &role); err != nil {
@@ -400,7 +402,7 @@ func onlyReviews(text []byte) error {
 	return nil
 }
 
-// isManagers says who has a right, if that is anybody but the managers.
+// isManagers returns who has a right, if anybody but the managers has it.
 func isManagers[B any](text []byte, subjects func(B) []rbacv1.Subject) error {
 	var binding B
 	if err := sigsyaml.UnmarshalStrict(text, &binding); err != nil {
@@ -412,7 +414,7 @@ func isManagers[B any](text []byte, subjects func(B) []rbacv1.Subject) error {
 	return nil
 }
 
-// Managers beside an external etcd tell each other their pods' addresses, of IPv4 and of IPv6.
+// With an external etcd, managers tell each other their pods' addresses, IPv4 and IPv6.
 func TestManagersTellTheirAddress(t *testing.T) {
 	objects, _, _ := rendered(t, "external-etcd", "release", "default")
 	told := ""

@@ -21,7 +21,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Chart is where the chart is.
+// Chart is the directory of the chart.
 var Chart = func() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "groupcast")
@@ -53,7 +53,7 @@ func Render(ctx context.Context, name, namespace string, values map[string]any) 
 	return RenderChart(ctx, loaded, name, namespace, values)
 }
 
-// RenderChart renders any chart so.
+// RenderChart is Render for any chart.
 func RenderChart(ctx context.Context, loaded *chart.Chart, name, namespace string, values map[string]any) (objects []Object, manifest, notes string, err error) {
 	version, err := common.ParseKubeVersion("v1.34.3")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/groupcast/groupcast/charts/envoy"
 )
 
-// profiles are the files of ci/, each with the pod security level of every pod: the exact one.
+// profiles are the files of ci/, each with the exact pod security level of every pod.
 var profiles = map[string]map[string]api.Level{
 	"default":       {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"restricted":    {"manager": api.LevelRestricted, "agent": api.LevelRestricted, "gatherer": api.LevelRestricted, "replicator": api.LevelRestricted, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
@@ -57,7 +57,8 @@ func TestSameValuesSameBytes(t *testing.T) {
 	}
 }
 
-// "works in any namespace, twice in one cluster": no two objects of the cluster have one name, and nothing is in another namespace.
+// "works in any namespace, twice in one cluster": no two cluster-wide objects have the same name, and nothing is in
+// another namespace.
 func TestTwiceInOneCluster(t *testing.T) {
 	seen := make(map[string]string)
 	for _, at := range [][2]string{{"one", "a"}, {"two", "a"}, {"one", "b"}, {"a", "team"}, {"groupcast", "team-a"}} {
@@ -81,7 +82,8 @@ func TestTwiceInOneCluster(t *testing.T) {
 	}
 }
 
-// Long names that differ at their end alone are of different releases in one namespace; what is short enough stays as it is.
+// Long names that differ only at their end belong to different releases in one namespace; a name that is short enough
+// stays as it is.
 func TestLongNamesStayApart(t *testing.T) {
 	forty, longest := strings.Repeat("a", 40), strings.Repeat("r", 52) // helm takes no more than 53
 	seen := make(map[string]string)
@@ -114,7 +116,7 @@ func TestLongNamesStayApart(t *testing.T) {
 	}
 }
 
-// What the chart installs is what Envoy's own types draw with the same values.
+// What the chart installs is the same as what is drawn with Envoy's own types and the same values.
 func TestEnvoyIsAsDrawn(t *testing.T) {
 	objects, _, _ := rendered(t, "everything", "release", "default")
 	o := envoy.Defaults()
@@ -143,7 +145,7 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	t.Error("there is no configuration of Envoy")
 }
 
-// An uninstallation leaves the CA where the store stays that belongs to it, in an external etcd, and no other object.
+// An uninstallation leaves the CA if the store that belongs to it stays, in an external etcd; no other object stays.
 func TestWhatStaysAfterUninstallation(t *testing.T) {
 	for profile := range profiles {
 		var kept, want []string
@@ -166,7 +168,7 @@ func TestWhatStaysAfterUninstallation(t *testing.T) {
 	}
 }
 
-// What changed is listed as those who show charts read it.
+// Changes are listed in the format that catalogues of charts read.
 func TestChangesAreListed(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(Chart, "Chart.yaml"))
 	if err != nil {
@@ -187,7 +189,7 @@ func TestChangesAreListed(t *testing.T) {
 	}
 }
 
-// The notes name what to do about what may go wrong, for each part that is installed and can have it, and for no other.
+// The notes say what to do about problems that may occur, for each installed part that can have them, and for no other.
 func TestNotes(t *testing.T) {
 	const (
 		command, security, ports = "kubectl -n models get ds,sts,deploy,pods,pvc,events", "violates PodSecurity", "free ports"
@@ -213,7 +215,7 @@ func TestNotes(t *testing.T) {
 			lacks: []string{etcd, selects, stays},
 		},
 		"tests": {nil, []string{delivery, upload, checks, "helm test release -n models --logs\n"}, nil},
-		"tests elsewhere": { // helm looks for logs in the release's namespace alone
+		"tests elsewhere": { // helm looks for logs only in the release's namespace
 			map[string]any{"namespaceOverride": "elsewhere"},
 			[]string{"helm test release -n models\n", "kubectl -n elsewhere logs POD", "-n elsewhere get secret"},
 			[]string{"models --logs"},

@@ -8,7 +8,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
-// As a part of another chart it can be switched off by the usual condition, and takes what that, its neighbours and Rancher have in global values.
+// As a part of another chart, it can be switched off by the usual condition. It accepts the global values of that
+// chart, of its other parts and of Rancher.
 func TestPartOfAnotherChart(t *testing.T) {
 	values := func(enabled bool) map[string]any {
 		return map[string]any{
@@ -32,7 +33,7 @@ func TestPartOfAnotherChart(t *testing.T) {
 	}
 }
 
-// umbrella returns a chart that this one is all of.
+// umbrella returns a chart that consists only of this one.
 func umbrella(t *testing.T) *chart.Chart {
 	t.Helper()
 	part, err := loader.Load(Chart)

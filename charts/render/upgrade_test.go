@@ -19,8 +19,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// What an upgrade would spoil is refused, with what to do: a store is not moved, and managers that have voted are not taken away. So is what Kubernetes
-// would refuse when other objects are changed already, as volumes of another size. It is the objects of this release that say so.
+// An upgrade that would do harm is refused, and the message says what to do: a store is not moved, and managers that have voted are not removed. An
+// upgrade is also refused if Kubernetes would refuse it after other objects have been changed, as it does for volumes of another size. All this is
+// decided by the objects of this release.
 func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 	larger := map[string]any{"store": map[string]any{"size": "8Gi"}}
 	external := map[string]any{"store": map[string]any{"external": map[string]any{"endpoints": []any{"https://etcd:2379"}}}}
@@ -66,7 +67,8 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 	}
 }
 
-// An upgrade with --reuse-values renders with the defaults of the earlier chart alone, and installs the same as one with those of this chart.
+// An upgrade with --reuse-values renders with only the defaults of the earlier chart, and installs the same as one with
+// the defaults of this chart.
 func TestReusedValuesInstallTheSame(t *testing.T) {
 	earlier := former(t)
 	for _, profile := range []string{"default", "restricted", "everything"} {
@@ -85,7 +87,7 @@ func TestReusedValuesInstallTheSame(t *testing.T) {
 	}
 }
 
-// former is the chart's last version, which `make former-chart` has kept.
+// former returns the chart's last version, which `make former-chart` has kept.
 func former(t *testing.T) *chart.Chart {
 	t.Helper()
 	kept, err := filepath.Glob(filepath.Join(Chart, "..", "..", "e2e", "cluster", "testdata", "groupcast-*.tgz"))
@@ -99,7 +101,7 @@ func former(t *testing.T) *chart.Chart {
 	return earlier
 }
 
-// firstDifference tells of the first lines that two manifests do not share.
+// firstDifference returns the first lines in which two manifests differ.
 func firstDifference(one, other string) string {
 	ours, theirs := strings.Split(one, "\n"), strings.Split(other, "\n")
 	for i := range min(len(ours), len(theirs)) {
@@ -110,7 +112,7 @@ func firstDifference(one, other string) string {
 	return fmt.Sprintf("there are %d lines instead of %d", len(theirs), len(ours))
 }
 
-// upgrade renders the chart where objects are there already.
+// upgrade renders the chart for a namespace that already has some objects.
 func upgrade(t *testing.T, there cluster, values map[string]any) error {
 	t.Helper()
 	loaded, err := loader.Load(Chart)
@@ -127,19 +129,19 @@ func upgrade(t *testing.T, there cluster, values map[string]any) error {
 
 func text(s string) *string { return &s }
 
-// storage are values with a class of the gatherer's volume.
+// storage returns values with a storage class for the gatherer's volume.
 func storage(class string) map[string]any {
 	return map[string]any{"gatherer": map[string]any{"storage": map[string]any{"storageClass": class}}}
 }
 
-// cluster is what there is in a namespace, by kind and name.
+// cluster holds the objects of a namespace, by kind and name.
 type cluster map[string]thing
 
-// thing is what is looked at of a workload, or of a ConfigMap of managers.
+// thing is the part that is looked at of a workload, or of the managers' ConfigMap.
 type thing struct {
 	replicas     int64
-	size         string  // of the volume of each; empty has none
-	class        *string // of that
+	size         string  // of each one's volume; empty if it has none
+	class        *string // of that volume
 	policy, name string
 	text         string
 }
@@ -167,7 +169,7 @@ func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRes
 	return resource{cluster: c, kind: schema.FromAPIVersionAndKind(apiVersion, kind)}, true, nil
 }
 
-// resource is what templates look up of one kind.
+// resource answers what templates look up of one kind.
 type resource struct {
 	dynamic.NamespaceableResourceInterface
 	cluster cluster

@@ -103,12 +103,13 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-// Ports that never meet may be the same: those of what is switched off, and of different pods where each has an address of its own.
+// Ports that never meet may be the same: those of parts that are switched off, and those of different pods if each has
+// an address of its own.
 func TestPortsThatNeverMeetMayBeTheSame(t *testing.T) {
 	for _, text := range []string{
 		`{"dataPlane": {"hostNetwork": false}, "gatherer": {"dataPort": 7410}, "replicator": {"adminPort": 7411}}`,
 		`{"gatherer": {"enabled": false, "dataPort": 7410}}`,
-		`{"agent": {"config": {"data": {"listen": "[::]:7410"}}}}`, // at which addresses is another matter
+		`{"agent": {"config": {"data": {"listen": "[::]:7410"}}}}`, // the address at which it listens is another matter
 		`{"envoy": {"service": {"type": "NodePort", "nodePort": 30480}}}`,
 		`{"gatherer": {"enabled": false}, "envoy": {"service": {"gatheringNodePort": 30480}}}`,
 	} {
@@ -145,7 +146,7 @@ func TestPartsAlone(t *testing.T) {
 			t.Errorf("%s alone: the managers may not check its token", alone)
 		}
 		for _, found := range address.FindAllStringSubmatch(manifest, -1) {
-			isRoute := alone != "gatherer" && found[1] == "release-groupcast-gatherer" // Envoy's, to one that may come
+			isRoute := alone != "gatherer" && found[1] == "release-groupcast-gatherer" // Envoy's route to a gatherer that may come
 			if found[2] != "elsewhere" || !services[found[1]] && !isRoute {
 				t.Errorf("%s alone: there is no Service at %s", alone, found[0])
 			}
@@ -153,7 +154,7 @@ func TestPartsAlone(t *testing.T) {
 	}
 }
 
-// Managers are told each group of each account, and may check tokens, also where members alone have some.
+// Managers are told each group of each account, and may check tokens, even if only members have accounts.
 func TestMemberAccounts(t *testing.T) {
 	values := map[string]any{"manager": map[string]any{"memberAccounts": []any{
 		map[string]any{"account": "training/publisher", "groups": []any{"models", "builds"}}, map[string]any{"account": "edge/all", "groups": []any{"*"}},
@@ -176,7 +177,7 @@ func TestMemberAccounts(t *testing.T) {
 	}
 }
 
-// configuration returns the file that a part of a release "release" reads.
+// configuration returns the file that a part of the release "release" reads.
 func configuration(t *testing.T, values map[string]any, part string) map[string]any {
 	t.Helper()
 	objects, _, _, err := Render(t.Context(), "release", "default", values)
@@ -198,7 +199,7 @@ func configuration(t *testing.T, values map[string]any, part string) map[string]
 	return nil
 }
 
-// Agents state the uplink that values give, and look for their own where they give none.
+// Agents state the uplink that values give; if values give none, they look for their own.
 func TestUplinkIsStated(t *testing.T) {
 	for stated, want := range map[string]any{"": nil, "1250MB": "1250MB"} {
 		config := configuration(t, map[string]any{"agent": map[string]any{"uplink": stated}}, "agent")
@@ -209,7 +210,8 @@ func TestUplinkIsStated(t *testing.T) {
 	}
 }
 
-// Managers check an external etcd by the Secret's ca.crt, and show the certificate beside it if they are to. It is mounted where they look.
+// Managers check an external etcd by the Secret's ca.crt and, if they are to, show the certificate in the same Secret.
+// It is mounted where they look.
 func TestEtcdSecretIsUsed(t *testing.T) {
 	const dir = "/etc/etcd-tls"
 	external := map[string]any{"endpoints": []any{"https://etcd:2379"}, "tlsSecret": "etcd-client"}
@@ -235,7 +237,7 @@ func TestEtcdSecretIsUsed(t *testing.T) {
 	}
 }
 
-// Managers show the certificate that a Secret has, where it is mounted, and their own where none is named.
+// Managers show the certificate in a Secret, from where it is mounted; if none is named, they show their own.
 func TestMountedCertificateIsUsed(t *testing.T) {
 	for secret, want := range map[string]string{"": "", "managers-tls": "/etc/groupcast-tls"} {
 		values := map[string]any{"manager": map[string]any{"tls": map[string]any{"existingSecret": secret}}}
@@ -255,7 +257,7 @@ func TestMountedCertificateIsUsed(t *testing.T) {
 	}
 }
 
-// mountedFrom returns the Secret that a pod's container has in a directory.
+// mountedFrom returns the Secret that is mounted at a directory of a pod's container.
 func mountedFrom(spec *corev1.PodSpec, dir string) string {
 	for _, m := range spec.Containers[0].VolumeMounts {
 		for _, v := range spec.Volumes {
@@ -267,7 +269,7 @@ func mountedFrom(spec *corev1.PodSpec, dir string) string {
 	return ""
 }
 
-// Templates ask for no value that there is not.
+// Templates use no value that does not exist.
 func TestValuesThatAreAskedForExist(t *testing.T) {
 	loaded, err := loader.Load(Chart)
 	if err != nil {
@@ -292,7 +294,7 @@ func TestValuesThatAreAskedForExist(t *testing.T) {
 	}
 }
 
-// A key of a map that is null, as --set KEY=null makes it, is none: the schema takes it, and nothing of it is rendered.
+// A key of a map that is null, as with --set KEY=null, is removed: the schema accepts it, and nothing is rendered for it.
 func TestNullTakesAKeyOut(t *testing.T) {
 	taken, anywhere := map[string]any{"taken-out": nil}, map[string]any{"taken-out": nil, "kubernetes.io/os": nil}
 	both := map[string]any{"taken-out": nil, "kept": "yes"}
@@ -327,8 +329,8 @@ func TestNullTakesAKeyOut(t *testing.T) {
 	}
 }
 
-// A cache in memory counts against the limit of the container, however that is written: the Go runtime keeps within the rest, which is
-// enough for a process.
+// A cache in memory counts against the limit of the container, in whatever form that is written. The Go runtime keeps within the rest,
+// which is enough for a process.
 func TestCacheInMemoryLeavesRoom(t *testing.T) {
 	for _, tt := range []struct {
 		size  string
@@ -362,7 +364,8 @@ func TestCacheInMemoryLeavesRoom(t *testing.T) {
 	}
 }
 
-// A cache in memory has what it was given: the volume, which is no larger than the limit of memory, has nothing to keep free for others.
+// A cache in memory has the size that it was given: its volume, which is no larger than the memory limit, keeps nothing
+// free for others.
 func TestCacheInMemoryIsWhole(t *testing.T) {
 	for medium, want := range map[string]any{"": nil, "Memory": "16MiB"} {
 		cache := map[string]any{"size": "448Mi", "medium": medium}
@@ -373,7 +376,7 @@ func TestCacheInMemoryIsWhole(t *testing.T) {
 	}
 }
 
-// goMemory returns what the agents' Go runtime is told to keep within, as a number of bytes.
+// goMemory returns the limit that the agents' Go runtime is told to keep, as a number of bytes.
 func goMemory(t *testing.T, objects []Object) string {
 	t.Helper()
 	for _, o := range objects {

@@ -14,7 +14,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
 
-// A node that has an image does not pull it again: a chart of another version names other ones, or the old programs would run on.
+// A node that has an image does not pull it again: so another version of the chart names other images, as otherwise the
+// old programs would go on running.
 func TestImagesAreThoseOfTheVersion(t *testing.T) {
 	present, err := loader.Load(Chart)
 	if err != nil {
@@ -31,7 +32,7 @@ func TestImagesAreThoseOfTheVersion(t *testing.T) {
 	}
 }
 
-// images returns the images of Groupcast's own that a chart has a release run, by component.
+// images returns Groupcast's own images in a release of a chart, by component.
 func images(t *testing.T, of *chart.Chart, values map[string]any) map[string]string {
 	t.Helper()
 	objects, _, _, err := RenderChart(t.Context(), of, "release", "default", values)
@@ -52,8 +53,8 @@ func imagesOf(t *testing.T, objects []Object) map[string]string {
 	return all
 }
 
-// Managers can be had first, as docs/UPGRADE.md has it: with the chart that is installed, and the digest of their new image, nothing else changes. With
-// the next one, and no digest, all are of its version. Notes tell who keeps an image.
+// Managers can be upgraded first, as docs/UPGRADE.md says: with the installed chart, and the digest of their new image, nothing else changes. With
+// the next chart and no digest, everything has its version. Notes name those that keep an image.
 func TestManagersFirst(t *testing.T) {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	pinned := map[string]any{"manager": map[string]any{"image": map[string]any{"digest": digest}}}
@@ -80,7 +81,7 @@ func TestManagersFirst(t *testing.T) {
 	}
 }
 
-// Every part that stays at the image of a digest is told of.
+// Every part that stays at an image of a digest is named.
 func TestDigestsAreTold(t *testing.T) {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for _, part := range []string{"manager", "agent", "gatherer", "replicator", "envoy", "tests"} {
@@ -95,12 +96,12 @@ func TestDigestsAreTold(t *testing.T) {
 	}
 }
 
-// What is built and pushed where nothing is said is what the chart asks for where nothing is said.
+// By default the chart asks for what is built and pushed by default.
 func TestProgramsHaveTheVersion(t *testing.T) {
 	version := version(t)
 	command := exec.CommandContext(t.Context(), "make", "--dry-run", "build", "images", "push-images")
 	command.Dir = filepath.Join(Chart, "..", "..")
-	command.Env = []string{"PATH=" + os.Getenv("PATH")} // and not what this test was called with
+	command.Env = []string{"PATH=" + os.Getenv("PATH")} // not the environment with which this test was called
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -135,7 +136,7 @@ func TestDocumentsNameTheImages(t *testing.T) {
 	}
 }
 
-// version is that of the programs that the chart installs.
+// version returns the version of the programs that the chart installs.
 func version(t *testing.T) string {
 	t.Helper()
 	present, err := loader.Load(Chart)

@@ -1,4 +1,4 @@
-// Package builds checks that the same sources become the same bits.
+// Package builds checks that the same sources give the same bits.
 package builds
 
 import (
@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// sources is what the image's build reads.
+// sources is what the build of an image reads.
 var sources = []string{"go.mod", "go.sum", "internal", "sdk", "services"}
 
-// Every binary is the same, byte for byte, from two directories, with the flags that images and `make build` are built with; one of
-// them is a clone, which Go would stamp binaries with, the other has no repository, as where images are built. What is compiled comes out of Go's cache if nothing of its directory went
-// into it, so that it costs little more than linking.
+// Every binary is the same, byte for byte, when it is built in two directories with the flags of images and `make build`. One directory is a clone,
+// which Go would stamp into binaries; the other has no repository, like the place where images are built. As long as nothing of its directory goes
+// into it, compiled code comes out of Go's cache, so that this costs little more than linking.
 func TestSameBitsFromTheSameSources(t *testing.T) {
 	first, second := build(t, "here"), build(t, filepath.Join("somewhere", "else"), func(dir string) {
-		t.Setenv("GOFLAGS", "-buildvcs=true") // whatever the machine's are
+		t.Setenv("GOFLAGS", "-buildvcs=true") // whatever the machine's flags are
 		run(t, dir, "git", "init", "--quiet")
 		run(t, dir, "git", "add", ".")
 		run(t, dir, "git", "-c", "user.name=builder", "-c", "user.email=builder@example.org", "commit", "--quiet", "--message", "what is built")
@@ -33,7 +33,7 @@ func TestSameBitsFromTheSameSources(t *testing.T) {
 	}
 }
 
-// build returns what is built in a directory with a copy of the sources, by name, after what is to be done there first.
+// build returns what is built in a directory with a copy of the sources, by name; first is called there beforehand.
 func build(t *testing.T, name string, first ...func(dir string)) map[string][]byte {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)

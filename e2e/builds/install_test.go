@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What would be installed where systemd does not look is not: units name programs without a path.
+// `make install` refuses directories in which systemd does not look: units name programs without a path.
 func TestInstallsWhereSystemdLooks(t *testing.T) {
 	dir := t.TempDir()
 	output, err := exec.CommandContext(t.Context(), "make", "-C", "../..", "install", "PREFIX=/opt/groupcast", "DESTDIR="+dir).CombinedOutput()

@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GROUPCAST_CONFIG", "")
 			env.Setenv("PROJECT", project)
 			env.Setenv("XDG_CONFIG_HOME", "")
-			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run side by side
+			env.Setenv("GROUPCAST_AGENTS_LISTEN", "127.0.0.1:0") // scripts run in parallel
 			env.Setenv("GROUPCAST_GATHERER_ENABLED", "false")
 			env.Setenv("GROUPCAST_GATHERER_DATA_LISTEN", "127.0.0.1:0")
 			env.Values[runningKey{}] = make(map[string]*program)
@@ -74,10 +74,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// patience is how long a program may take to say what is awaited.
+// patience is how long a program may take to write what is awaited.
 const patience = time.Minute
 
-// exits STATUS PROGRAM ARGS... runs a program that must end with the exit status.
+// exits STATUS PROGRAM ARGS... runs a program, which has to end with the exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
@@ -102,7 +102,7 @@ type program struct {
 	ended          chan struct{}
 }
 
-// output can be read while it is written.
+// output can be read while it is being written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -151,7 +151,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		_ = p.cmd.Wait() // interrupt reads the status
 	}()
 	ts.Defer(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Process.Kill() // it may have ended already
 		<-p.ended
 	})
 	running(ts)[args[0]] = p
@@ -179,7 +179,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ends NAME [STATUS] waits until a program has ended by itself, with the exit status if one is given.
+// ends NAME [STATUS] waits until a program has ended by itself and, if a status is given, checks that.
 func ends(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: ends NAME [STATUS]")
@@ -195,8 +195,7 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt NAME STATUS interrupts a program, which must end with the exit status. What
-// it wrote can then be compared.
+// interrupt NAME STATUS interrupts a program, which has to end with the exit status. Its output can then be compared.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: interrupt NAME STATUS")
@@ -215,7 +214,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// freeze NAME has a program stand still until thaw NAME.
+// freeze NAME stops a program until thaw NAME.
 func signal(ts *testscript.TestScript, neg bool, args []string, which os.Signal) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: freeze NAME, thaw NAME")
@@ -233,7 +232,7 @@ func endpoint(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], config.Endpoints[0])
 }
 
-// address VARIABLE... sets variables to an address on loopback that nobody listens on.
+// address VARIABLE... sets variables to addresses on loopback at which nobody listens.
 func address(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: address VARIABLE...")
@@ -245,7 +244,7 @@ func address(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// online NAME... waits until the managers hear of all these replicators and agents; ! online NAME... of none of them.
+// online NAME... waits until the managers hear all these replicators and agents; ! online NAME..., until they hear none of them.
 func online(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 {
 		ts.Fatalf("usage: [!] online NAME...")

@@ -13,9 +13,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
-// soma FILE [PORT] writes a capture of a small transfer: windows of 1 to 20 packets, 10 ms apart, each
-// with an ACK; one packet is lost and repaired. Something else is on the port, too. Server and client may have another
-// port than the group's. With sealed in place of PORT it is of the default profile, whose servers always have another.
+// soma FILE [PORT] writes a capture of a small transfer: windows of 1 to 20 packets, 10 ms apart, each with an ACK;
+// one packet is lost and repaired. There is other traffic on the port, too. Server and client may have another port
+// than the group. With sealed in place of PORT it is a transfer in the default profile, in which servers always have
+// another port.
 func soma(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
 		ts.Fatalf("usage: soma FILE [PORT|sealed]")
@@ -40,7 +41,7 @@ func soma(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(writer.Write(capture.Packet{At: at, Link: capture.Raw, Bytes: datagram(from, to, port, payload)}))
 	}
 	if isSealed {
-		session := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, 2, 5}).Group() // looks like the paper's ACK
+		session := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, 2, 5}).Group() // looks like an ACK of the paper's profile
 		write(server, group, session.Seal(nil, fast.Head{Kind: fast.Data, Index: 3, Block: 7, Number: 1234}, make([]byte, 1440)))
 		write(server, group, session.Seal(nil, fast.Head{Kind: fast.Poll, Number: 1235}, make([]byte, 60)))
 		write(client, server, session.Seal(nil, fast.Head{Kind: fast.Report, Block: 1, Number: 6}, make([]byte, 32)))
@@ -67,7 +68,7 @@ const (
 	group     = 0xef070707
 )
 
-// datagram is one of UDP over IPv4.
+// datagram returns a UDP datagram over IPv4.
 func datagram(from, to uint32, port uint16, payload []byte) []byte {
 	toPort := port
 	if to == group {

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// metricsOf returns where the API server passes on what pods count, by the file to keep it in: of each of Groupcast's pods what it
-// shows now, and of a Prometheus how that was in the last ten minutes. Of pods there is a line for each, as kubectl writes by podLines.
+// metricsOf returns the paths at which the API server passes on the metrics of pods, by the file to keep them in: of each of
+// Groupcast's pods its present metrics, and from a Prometheus those of the last ten minutes. pods has a line for each pod, as kubectl
+// writes with podLines.
 func metricsOf(namespace, pods string, now time.Time) map[string]string {
 	paths := make(map[string]string)
 	for line := range strings.Lines(pods) {
@@ -34,7 +35,7 @@ func metricsOf(namespace, pods string, now time.Time) map[string]string {
 	return paths
 }
 
-// What a failed test leaves has the metrics of each pod that has some, and of no other.
+// A failed test leaves the metrics of each pod that has some, and of no other.
 func TestMetricsAreKept(t *testing.T) {
 	pods := "gc-agent-x 7411 agent\ngc-envoy-y 7482 envoy\ngc-test-delivery  test\nprometheus  \n"
 	paths := metricsOf("gc", pods, time.Unix(1000, 0))

@@ -43,13 +43,13 @@ var gc = release{
 	},
 }
 
-// threeManagers is how many the release has once it was scaled.
+// threeManagers is the number of managers in the release once it has been scaled.
 const threeManagers = "manager.replicas=3"
 
 // "`helm install` on a cluster gives a working Groupcast."
 func TestAInstallAndTest(t *testing.T) {
 	gc.keepArtifacts(t)
-	if _, err := kubectl("get", "namespace", gc.namespace); err != nil { // it is there where a cluster was kept
+	if _, err := kubectl("get", "namespace", gc.namespace); err != nil { // it exists if the cluster was kept from an earlier run
 		mustKubectl(t, "create", "namespace", gc.namespace)
 	}
 	gc.apply(t)
@@ -140,7 +140,7 @@ func TestDAgentKilled(t *testing.T) {
 	gc.kubectl(t, "rollout", "status", "ds/gc-groupcast-agent", "--timeout=2m")
 }
 
-// "scale the manager 1 → 3", while a delivery runs; what one knew, all know.
+// "scale the manager 1 → 3", while a delivery is running; what one manager knew, all know.
 func TestEScaleManagers(t *testing.T) {
 	gc.keepArtifacts(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
@@ -197,7 +197,7 @@ func TestFLeaderKilled(t *testing.T) {
 func TestGUpgradeAndRollback(t *testing.T) {
 	gc.keepArtifacts(t)
 	formerImages(t)
-	gc.kubectl(t, "delete", "statefulset", "gc-groupcast-gatherer", "--cascade=orphan") // that chart has its pods managed otherwise
+	gc.kubectl(t, "delete", "statefulset", "gc-groupcast-gatherer", "--cascade=orphan") // that chart's StatefulSet manages its pods in another way
 	gc.applyChart(t, formerChart(t), threeManagers, "image.tag="+formerTag)
 	former := gc.versions(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
@@ -229,7 +229,7 @@ func TestHJSONThroughEnvoy(t *testing.T) {
 	if code, body := post(t, operator, "GroupService/ListGroups", nil); code != http.StatusOK || !strings.Contains(body, `"models"`) {
 		t.Errorf("an operator: %d %s", code, body)
 	}
-	// Who is an operator to nobody cannot make itself one by a header.
+	// A caller that is no operator cannot become one by a header.
 	member := enrolled(t, gc.operator(t))
 	forged := http.Header{"X-Forwarded-Client-Cert": {`Cert="` + url.PathEscape(string(secret["tls.crt"])) + `"`}}
 	if code, body := post(t, member, "GroupService/ListGroups", forged); code != http.StatusForbidden {
@@ -287,7 +287,7 @@ func post(t *testing.T, client *http.Client, method string, header http.Header) 
 	return answer.StatusCode, string(bytes.TrimSpace(body))
 }
 
-// "two releases in one cluster", and "the core again under the restricted profile": the namespace refuses all else.
+// "two releases in one cluster", and "the core again under the restricted profile": the namespace refuses everything else.
 func TestIRestrictedProfile(t *testing.T) {
 	restricted := release{
 		name: "tight", namespace: "tight",
@@ -317,7 +317,7 @@ func TestIRestrictedProfile(t *testing.T) {
 	within.datagrams()
 	within.twoPriorities(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
 	restricted.letsMembersIn(t)
-	gc.check(t) // the other one is as well as before
+	gc.check(t) // the other release is as well as before
 	if rights := restricted.rights(t); len(rights) != 2 {
 		t.Errorf("rights in all of the cluster are %v, want a ClusterRole and its binding", rights)
 	}
@@ -335,7 +335,7 @@ func TestIRestrictedProfile(t *testing.T) {
 	}
 }
 
-// rights are what the release has made beyond its namespace.
+// rights returns what the release has created outside its namespace.
 func (r release) rights(t *testing.T) (names []string) {
 	t.Helper()
 	for name := range strings.FieldsSeq(mustKubectl(t, "get", "clusterrole,clusterrolebinding", "-o", "name")) {
@@ -346,7 +346,7 @@ func (r release) rights(t *testing.T) (names []string) {
 	return names
 }
 
-// killAgentWhileDelivering waits until a delivery is under way and ends an agent's pod.
+// killAgentWhileDelivering waits until a delivery is in progress, and then ends an agent's pod.
 func (r release) killAgentWhileDelivering(t *testing.T) {
 	t.Helper()
 	client, err := sdk.Open(r.operator(t))
@@ -367,7 +367,7 @@ func (r release) killAgentWhileDelivering(t *testing.T) {
 	r.killAgent(t)
 }
 
-// killAgent ends an agent's pod as a node that fails would.
+// killAgent ends an agent's pod as the failure of its node would.
 func (r release) killAgent(t *testing.T) {
 	t.Helper()
 	victim := strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// "Deployment with external etcd": two managers that keep nothing, with the etcd that a cluster brings along; a delivery, and
-// one more after both have been replaced.
+// "Deployment with external etcd": two managers that keep nothing use the etcd of a cluster. There is a delivery, and another
+// one after both have been replaced.
 func TestQExternalEtcd(t *testing.T) {
 	t.Parallel()
 	r := small("external", "manager.replicas=2", "store.external.endpoints={http://etcd.external.svc:2379}",

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// formerTag is that of images with the programs of the version before.
+// formerTag is the tag of images with the programs of the version before.
 const formerTag = "former"
 
 // formerChart returns the chart's last version, which `make former-chart` has kept.
@@ -26,7 +26,7 @@ func formerChart(t *testing.T) string {
 	return kept[0]
 }
 
-// formerImages has the nodes have today's images with the programs of the version before, which `make former-programs` has kept.
+// formerImages gives the nodes today's images with the programs of the version before, which `make former-programs` has kept.
 func formerImages(t *testing.T) {
 	t.Helper()
 	load := []string{"load", "docker-image", "--name", clusterName}
@@ -44,8 +44,8 @@ func formerImages(t *testing.T) {
 	}
 }
 
-// versions returns which versions of the chart and of the programs the pods of a release are of, but Envoy's, of which old ones take
-// their time. Those that are about to end are none any more; helm waits until enough are ready, and another may end after that.
+// versions returns the versions of the chart and of the programs that a release's pods have. It ignores Envoy, whose old pods take
+// their time, and pods that are about to end: helm waits only until enough are ready, and another pod may end after that.
 func (r release) versions(t *testing.T) (all []string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {

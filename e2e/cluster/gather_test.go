@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// "gathering with two priorities": clients outside of the cluster upload through Envoy and the
-// node's data port; who has priority gets more while both are there, and both are whole.
+// "gathering with two priorities": clients outside the cluster upload through Envoy and the node's
+// data port. The one with priority gets more while both are there, and both uploads are complete.
 func TestKGatheringWithTwoPriorities(t *testing.T) {
 	gc.keepArtifacts(t)
 	access := gc.operator(t)
@@ -55,7 +55,7 @@ func TestKGatheringWithTwoPriorities(t *testing.T) {
 	}
 }
 
-// uploader returns a client of the gatherer by way of Envoy.
+// uploader returns a client of the gatherer that connects through Envoy.
 func uploader(t *testing.T, access, name string) *gather.Client {
 	t.Helper()
 	client, err := gather.Open(t.Context(), access, fmt.Sprintf("%s:%d", nodeAddresses(t)[0], gatheringNodePort), gather.Options{As: name})

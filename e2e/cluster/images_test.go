@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// mostBytes is how large the image of each service may be: 40 MB, and 80 with etcd in it.
+// mostBytes is the largest size that the image of each service may have: 40 MB, or 80 with etcd in it.
 var mostBytes = map[string]int{"manager": 80e6, "agent": 40e6, "gatherer": 40e6, "replicator": 40e6, "cli": 40e6}
 
 func TestAImagesAreSmall(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAImagesAreSmall(t *testing.T) {
 	}
 }
 
-// An image's own layer has nothing of when it was built: programs are the same bits from the same sources, and so it is.
+// An image's own layer contains nothing of when it was built: the same sources give the same bits, of programs and of the layer.
 func TestAImagesKnowNoTime(t *testing.T) {
 	for service := range mostBytes {
 		image, err := exec.Command("docker", "save", own(service)).Output()
@@ -62,7 +62,7 @@ type entry struct {
 	time    time.Time
 }
 
-// entries returns what an archive has, by name.
+// entries returns an archive's entries, by name.
 func entries(t *testing.T, archive []byte) map[string]entry {
 	t.Helper()
 	found := make(map[string]entry)

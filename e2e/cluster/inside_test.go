@@ -13,16 +13,16 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// inside is the command on the cluster's nodes, from where the pod network is reached, which nobody outside does.
+// inside is the command on the cluster's nodes, from which the pod network can be reached; from outside it cannot.
 type inside struct {
 	t     *testing.T
 	nodes []string
 }
 
-// place is where all that it needs is on each node: no tmpfs, of which docker cp knows nothing.
+// place is where everything that it needs is on each node. It is not on a tmpfs, which docker cp does not see.
 const place = "/opt/groupcast-e2e"
 
-// inside puts the command, and an operator's configuration, on every node.
+// inside puts the command and an operator's configuration on every node.
 func (r release) inside(t *testing.T) *inside {
 	t.Helper()
 	i := &inside{t, nodeNames(t)}
@@ -54,19 +54,19 @@ func (i *inside) must(node int, args ...string) string {
 	return strings.TrimSpace(output)
 }
 
-// script is a shell's, in which $groupcast is the command.
+// script returns a shell script in which $groupcast is the command.
 func script(format string, args ...any) []string {
 	return []string{"sh", "-ec", "cd " + place + "; groupcast='./groupcast --config access/config.yaml'; " + fmt.Sprintf(format, args...)}
 }
 
-// manyToMany has a member on every node send to those on all of them at once: each has what each has sent.
+// manyToMany makes a member on every node send to the members on all of them at once: each gets what each has sent.
 func (i *inside) manyToMany() {
 	i.t.Helper()
 	i.must(0, script("$groupcast group create crowd")...)
 	var pulling, pushing sync.WaitGroup
 	for node, name := range i.nodes {
 		pulling.Go(func() {
-			// Ended below, it leaves: how it ends says nothing.
+			// It is ended below, and leaves: how it ends does not matter.
 			_, _ = i.run(node, script("echo $$ >pid; exec $groupcast pull --group crowd --into into --as member-%d --node %s", node, name)...)
 		})
 		pushing.Go(func() {
@@ -94,7 +94,8 @@ func (i *inside) manyToMany() {
 	}
 }
 
-// datagrams has a member on one node send a stream in datagrams, which one on another gets: by way of two agents, at their ports of UDP.
+// datagrams makes a member on one node send a stream in datagrams, which a member on another node gets by way of two
+// agents and their UDP ports.
 func (i *inside) datagrams() {
 	i.t.Helper()
 	i.must(0, script("$groupcast group create watchers")...)
@@ -115,7 +116,7 @@ func (i *inside) datagrams() {
 	}
 }
 
-// twoPriorities has clients on two nodes upload: who has priority is done first.
+// twoPriorities makes clients on two nodes upload: the one with priority is done first.
 func (i *inside) twoPriorities(gatherer string) {
 	i.t.Helper()
 	const policy = "rules:\n- {clients: [high], target: 40MB, priority: 9}\n- {clients: [low], target: 8MB, max: 8MB, priority: 1}\n"

@@ -30,7 +30,7 @@ var (
 	images      = []string{own("manager"), own("agent"), own("gatherer"), own("replicator"), own("cli"), "envoyproxy/envoy:v1.40.0", "prom/prometheus:v3"}
 )
 
-// dev is the tag of the images under test, which no chart has by itself: they are of this checkout.
+// dev is the tag of the images under test, which no chart uses by itself: they are built from this checkout.
 const dev = "dev"
 
 func own(service string) string { return "ghcr.io/groupcast/groupcast-" + service + ":" + dev }
@@ -67,7 +67,7 @@ func withCluster(run func() int) (status int, err error) {
 	if !keep {
 		defer func() { _, _ = command(2*time.Minute, "kind", "delete", "cluster", "--name", clusterName) }()
 	}
-	_, _ = command(2*time.Minute, "kind", "delete", "cluster", "--name", clusterName) // what an earlier run has left
+	_, _ = command(2*time.Minute, "kind", "delete", "cluster", "--name", clusterName) // left over from an earlier run
 	if _, err := command(6*time.Minute, "kind", "create", "cluster", "--name", clusterName, "--image", nodeImage,
 		"--config", "kind.yaml", "--kubeconfig", kubeconfig, "--wait", "300s"); err != nil {
 		return 1, err
@@ -75,9 +75,9 @@ func withCluster(run func() int) (status int, err error) {
 	if _, err := command(8*time.Minute, "kind", append([]string{"load", "docker-image", "--name", clusterName}, images...)...); err != nil {
 		return 1, err
 	}
-	// Some node images name the account of their storage's helper pods otherwise than the provisioner does.
+	// Some node images use another name for the account of their storage's helper pods than the provisioner does.
 	_, _ = command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "-n", "local-path-storage", "create", "serviceaccount", "local-path-provisioner-service-account")
-	// Three managers are on three nodes only if one of them may be where the control plane is.
+	// Three managers are on three nodes only if one of them may be on the control plane's node.
 	const controlPlane = "node-role.kubernetes.io/control-plane"
 	if _, err := command(time.Minute, "kubectl", "--kubeconfig", kubeconfig, "taint", "nodes", "-l", controlPlane, controlPlane+":NoSchedule-"); err != nil {
 		return 1, err
@@ -89,7 +89,7 @@ func withCluster(run func() int) (status int, err error) {
 	return run(), nil
 }
 
-// enforcePolicies has network policies hold where the cluster's own network, unlike kind's, does not know them.
+// enforcePolicies makes network policies take effect even if the cluster's own network does not support them, as kind's does.
 func enforcePolicies() error {
 	if network, err := kubectl("-n", "kube-system", "get", "daemonsets", "-o", "name"); err != nil || strings.Contains(network, "/kindnet") {
 		return err
@@ -107,7 +107,7 @@ func enforcePolicies() error {
 	return err
 }
 
-// preflight says what is missing, and what to do about it.
+// preflight returns what is missing, and what to do about it.
 func preflight() error {
 	for _, tool := range []string{"docker", "kind", "helm", "kubectl"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -131,7 +131,7 @@ func preflight() error {
 	return nil
 }
 
-// command runs a program within a time, and returns what it wrote.
+// command runs a program, with a time limit, and returns what it wrote.
 func command(limit time.Duration, name string, args ...string) (string, error) {
 	return commandWith("", limit, name, args...)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// memberAccounts are those of documented.
+// memberAccounts are the accounts that documented uses.
 const memberAccounts = "manager.memberAccounts[0].account=training/publisher,manager.memberAccounts[0].groups={models}"
 
-// documented returns the objects of docs/kubernetes.md that push from another namespace, for this release. What they push
-// is the command itself, in place of a file that another image makes.
+// documented returns the objects of docs/kubernetes.md that push from another namespace, for this release. They push the
+// command itself, in place of a file that another image makes.
 func (r release) documented(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/kubernetes.md")
@@ -38,7 +38,8 @@ func (r release) documented(t *testing.T) string {
 	).Replace(image.ReplaceAllString(before+"          containers:\n"+after, own("cli")))
 }
 
-// letsMembersIn has two pods of one account in another namespace, by what the documentation says: the one gets what the other pushes.
+// letsMembersIn runs two pods of one account in another namespace, as the documentation describes: one of them gets
+// what the other pushes.
 func (r release) letsMembersIn(t *testing.T) {
 	t.Helper()
 	client, err := sdk.Open(r.operator(t))

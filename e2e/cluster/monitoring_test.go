@@ -22,7 +22,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// prometheus is a real one, in a pod, that scrapes the release. It is where the control plane is, so that it sees other nodes stop.
+// prometheus is a real Prometheus, in a pod, that scrapes the release. It runs on the control plane's node, so that it
+// sees other nodes stop.
 const prometheus = `
 apiVersion: v1
 kind: Pod
@@ -41,10 +42,10 @@ spec:
   volumes: [{name: config, configMap: {name: prometheus}}]
 `
 
-// adminPorts are where the parts show their metrics, and where in a pod's description their host is.
+// adminPorts are the ports at which the parts show their metrics.
 var adminPorts = map[string]int{"manager": 7401, "agent": 7411, "gatherer": 7422, "replicator": 7432, "envoy": 7482}
 
-// scraped says what Prometheus scrapes: every pod of the release, with the labels that the chart's monitors give them.
+// scraped returns what Prometheus scrapes: every pod of the release, with the labels that the chart's monitors give it.
 func scraped(t *testing.T) string {
 	t.Helper()
 	var config strings.Builder
@@ -68,7 +69,7 @@ func scraped(t *testing.T) string {
 	return config.String()
 }
 
-// impatient returns the chart's rules, with alerts that fire soon.
+// impatient returns the chart's rules, changed so that alerts fire soon.
 func impatient(t *testing.T) (file string) {
 	t.Helper()
 	rules, err := os.ReadFile(chart + "/files/rules.yaml")
@@ -116,12 +117,12 @@ func TestMEveryPanelHasData(t *testing.T) {
 			}
 		}
 		for _, variable := range d.Templating.List {
-			if variable.Type == "query" && !slices.Contains(choices(t, variable.Query), "gc") { // each is one of the namespace
+			if variable.Type == "query" && !slices.Contains(choices(t, variable.Query), "gc") { // each variable must offer the namespace
 				t.Errorf("%s: the variable %s, %s, has no gc", filepath.Base(file), variable.Name, variable.Query)
 			}
 		}
 	}
-	for _, moves := range []string{ // while something was delivered, gathered and replicated
+	for _, moves := range []string{ // these have grown if something was delivered, gathered and replicated
 		"groupcast_agent_received_bytes_total", "groupcast_gatherer_received_bytes_total", "groupcast_gatherer_window_bytes",
 		"groupcast_replicator_received_bytes_total", "groupcast_replicator_sent_packets_total", "groupcast_replicator_window_packets",
 	} {
@@ -132,7 +133,7 @@ func TestMEveryPanelHasData(t *testing.T) {
 	wantMemory(t)
 }
 
-// resident is where each part's memory is shown.
+// resident returns the metric of a part's memory.
 func resident(job string) string {
 	if job == "envoy" {
 		return "envoy_server_memory_physical_size"
@@ -140,7 +141,8 @@ func resident(job string) string {
 	return "process_resident_memory_bytes"
 }
 
-// wantMemory has what each part asks for by default, as docs/kubernetes.md has it, be at least what any of its pods has had while a delivery, a gathering and a replication ran.
+// wantMemory checks that what each part requests by default, according to docs/kubernetes.md, is at least what any of
+// its pods used while a delivery, a gathering and a replication ran.
 func wantMemory(t *testing.T) {
 	t.Helper()
 	for job := range adminPorts {
@@ -157,7 +159,7 @@ func wantMemory(t *testing.T) {
 	}
 }
 
-// work has a delivery, a gathering and a replication run, for long enough to be seen.
+// work runs a delivery, a gathering and a replication, for long enough to be seen.
 func work(t *testing.T) {
 	t.Helper()
 	access := gc.operator(t)
@@ -166,7 +168,7 @@ func work(t *testing.T) {
 	s := p.send(40*mebibyte, 2*mebibyte)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	client := uploader(t, access, "low") // which may have 8 MB/s alone
+	client := uploader(t, access, "low") // alone it may have 8 MB/s
 	gathered := make(chan error, 1)
 	source, _ := random(t, 64*mebibyte)
 	go func() {
@@ -181,7 +183,7 @@ func work(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until(s, 30*mebibyte)
-	later, _ := random(t, mebibyte) // its connections come when all has been scraped before
+	later, _ := random(t, mebibyte) // its connections come after everything has been scraped once
 	if _, err := client.Upload(ctx, later, gather.FileOptions{Path: "later"}); err != nil {
 		t.Error(err)
 	}
@@ -204,7 +206,7 @@ func work(t *testing.T) {
 	}
 }
 
-// dashboard is what of one asks for data.
+// dashboard is the part of a dashboard that queries data.
 type dashboard struct {
 	Panels []struct {
 		Title       string
@@ -228,13 +230,13 @@ func readDashboard(t *testing.T, file string) (d dashboard) {
 	return d
 }
 
-// replaced stands for what Grafana replaces in a query.
+// replaced replaces what Grafana would replace in a query.
 var replaced = strings.NewReplacer("$__rate_interval", "2m", "$namespace", "gc")
 
-// ofOne is an expression of what is 1 at most, of one or of all together.
+// ofOne matches an expression of something that is at most 1, for one instance or for all together.
 var ofOne = regexp.MustCompile(`^(min|max)( by \(\w+\))? ?\((groupcast_gatherer_fairness|groupcast_replicator_offload|groupcast_manager_(leading|cut_off|read_only|large_writes_refused)|etcd_server_is_leader)\{`)
 
-// atMost returns the greatest number that is sane for what a panel asks for, in its unit.
+// atMost returns the greatest plausible number for what a panel queries, in its unit.
 func atMost(unit, expression string) float64 {
 	if ofOne.MatchString(expression) {
 		return 1
@@ -242,7 +244,7 @@ func atMost(unit, expression string) float64 {
 	switch unit {
 	case "percentunit":
 		return 1
-	case "s": // the longest of all buckets
+	case "s": // the greatest of all buckets
 		return 3600
 	case "ms":
 		return 3600e3
@@ -256,7 +258,7 @@ func atMost(unit, expression string) float64 {
 	return 1e13
 }
 
-// choices returns what Grafana offers for a variable: the values of a label of a metric.
+// choices returns what Grafana offers for a variable: the values of a metric's label.
 func choices(t *testing.T, query string) []string {
 	t.Helper()
 	asked := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(query)
@@ -271,7 +273,7 @@ func choices(t *testing.T, query string) []string {
 	return got.Data
 }
 
-// answer is Prometheus's.
+// answer is an answer of Prometheus.
 type answer struct {
 	Status   string
 	Error    string
@@ -281,8 +283,8 @@ type answer struct {
 	}
 }
 
-// ask asks Prometheus as a panel does, and says what is wrong with the answer: an error, a warning, nothing, or a
-// number that is less than 0 or more than it can be; or else the greatest number.
+// ask queries Prometheus as a panel does. It returns the greatest number, or what is wrong with the answer: an
+// error, a warning, no data, or a number that is negative or implausibly large.
 func ask(t *testing.T, expression string, bound float64) (most float64, problem string) {
 	t.Helper()
 	now := time.Now().Unix()
@@ -302,10 +304,10 @@ func ask(t *testing.T, expression string, bound float64) (most float64, problem 
 	for _, line := range got.Data.Result {
 		for _, point := range line.Values {
 			value, err := strconv.ParseFloat(fmt.Sprint(point[1]), 64)
-			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1.01*bound { // what a ratio is of is not read at once
+			if err != nil || math.IsInf(value, 0) || value < 0 || value > 1.01*bound { // the two parts of a ratio are not read at the same time
 				return 0, fmt.Sprintf("%v is no number from 0 to %g", point[1], bound)
 			}
-			if !math.IsNaN(value) { // a quantile of nothing
+			if !math.IsNaN(value) { // NaN is a quantile of nothing
 				numbers, most = numbers+1, max(most, value)
 			}
 		}

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// closed lets the stranger open no connection at all.
+// closed is a policy that allows the stranger no connection at all.
 const closed = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: stranger}
 spec: {podSelector: {matchLabels: {app: stranger}}, policyTypes: [Egress]}
 `
 
-// "network policy on": a pod that is no manager reaches their gRPC port, and not their store.
+// "network policy on": a pod that is not a manager reaches the managers' gRPC port, but not their store.
 func TestMStrangersDoNotReachTheStore(t *testing.T) {
 	gc.keepArtifacts(t)
 	gc.kubectl(t, "run", "stranger", "--image=envoyproxy/envoy:v1.40.0", "--image-pull-policy=Never", "--labels=app=stranger", "--command", "--", "sleep", "600")
@@ -43,7 +43,7 @@ func TestMStrangersDoNotReachTheStore(t *testing.T) {
 	}
 }
 
-// becomes waits until the stranger reaches a port, or does not any more: policies take a moment.
+// becomes waits until the stranger reaches a port, or no longer does: policies take a moment.
 func becomes(reached bool, address string, port int) bool {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 		if reaches(address, port) == reached {

@@ -15,9 +15,9 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// A node whose cable is pulled: "killing an agent must move the panels and fire the alert that claim to show it". A delivery that is
-// under way goes on: the managers that are left decide, the agents that are left carry it, and no session is lost, whichever manager
-// it led to. The node comes back, and the alert ends.
+// The cable of a node is pulled: "killing an agent must move the panels and fire the alert that claim to show it". A delivery in
+// progress goes on: the remaining managers decide, the remaining agents carry it, and no session is lost, whichever manager it led
+// to. The node comes back, and the alert ends.
 func TestNNodeIsCutOff(t *testing.T) {
 	gc.keepArtifacts(t)
 	const online, firing = `max(groupcast_manager_agents_online{job="manager"})`, `count(ALERTS{alertname="GroupcastAgentDown", alertstate="firing"})`
@@ -42,7 +42,7 @@ func TestNNodeIsCutOff(t *testing.T) {
 	gc.settled(t)
 }
 
-// "node drained": what can be elsewhere goes there, and a delivery goes on; the managers that are left decide.
+// "node drained": what can run elsewhere moves there, and a delivery goes on; the remaining managers decide.
 func TestONodeDrained(t *testing.T) {
 	gc.keepArtifacts(t)
 	p := newParty(t, gc.operator(t), "models", sdk.Receive)
@@ -62,7 +62,7 @@ func TestONodeDrained(t *testing.T) {
 	gc.settled(t)
 }
 
-// settled waits until all of a release is ready.
+// settled waits until everything in a release is ready.
 func (r release) settled(t *testing.T) {
 	t.Helper()
 	for _, one := range strings.Fields(r.kubectl(t, "get", "sts,ds,deploy", "-l", "app.kubernetes.io/instance="+r.name, "-o", "name")) {
@@ -70,7 +70,7 @@ func (r release) settled(t *testing.T) {
 	}
 }
 
-// spareNode returns a node that has neither the control plane nor Envoy's one pod, through which the test comes in.
+// spareNode returns a node that has neither the control plane nor Envoy's only pod, through which the test comes in.
 func spareNode(t *testing.T) string {
 	t.Helper()
 	taken := gc.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=envoy", "-o", "jsonpath={.items[*].spec.nodeName}") + " " + clusterName + "-control-plane"
@@ -83,7 +83,7 @@ func spareNode(t *testing.T) string {
 	return ""
 }
 
-// cutOff has a node send and receive nothing, until mend is called or the test has ended.
+// cutOff prevents a node from sending and receiving until mend is called or the test has ended.
 func cutOff(t *testing.T, node string) (mend func()) {
 	t.Helper()
 	cut := true
@@ -106,7 +106,7 @@ func cutOff(t *testing.T, node string) (mend func()) {
 	return mend
 }
 
-// number returns what an expression is now in Prometheus; 0 if it is nothing.
+// number returns the present value of an expression in Prometheus; 0 if it has none.
 func number(t *testing.T, expression string) float64 {
 	t.Helper()
 	text := gc.kubectl(t, "get", "--raw", "/api/v1/namespaces/gc/pods/prometheus:9090/proxy/api/v1/query?"+url.Values{"query": {expression}}.Encode())
@@ -126,7 +126,7 @@ func number(t *testing.T, expression string) float64 {
 	return value
 }
 
-// eventually waits until something holds that the cluster brings about.
+// eventually waits until the cluster has brought something about.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(time.Second) {

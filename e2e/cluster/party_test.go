@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// party is members outside of the cluster, each with a connection of its own, and fed by the agent of one node.
+// party is a number of members outside the cluster, each with a connection of its own, fed by the agent of one node.
 type party struct {
 	t        *testing.T
 	client   *sdk.Client
@@ -70,7 +70,7 @@ func (p *party) leave() {
 	}
 }
 
-// next waits for what member i gets next, and returns the hash of it.
+// next waits for the next object that member i gets, and returns its hash.
 func (p *party) next(i int) (name, hash string) {
 	p.t.Helper()
 	select {
@@ -125,13 +125,13 @@ func hashOf(t *testing.T, name string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// sending is a delivery under way.
+// sending is a delivery in progress.
 type sending struct {
 	out  *sdk.Outgoing
 	hash string
 }
 
-// send begins a delivery at a rate, in bytes per second; zero is as fast as it goes.
+// send begins a delivery at a rate, in bytes per second; zero means as fast as possible.
 func (p *party) send(size int64, rate uint64) *sending {
 	p.t.Helper()
 	sender, err := p.client.Join(context.Background(), sdk.Join{Group: p.group, Name: fmt.Sprintf("sender-%d", time.Now().UnixNano()), Roles: []sdk.Role{sdk.Send}})
@@ -147,7 +147,7 @@ func (p *party) send(size int64, rate uint64) *sending {
 	return &sending{out, hash}
 }
 
-// until waits until so much has left the sender.
+// until waits until so many bytes have left the sender.
 func (p *party) until(s *sending, sent uint64) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -163,7 +163,7 @@ func (p *party) until(s *sending, sent uint64) {
 	p.t.Fatal("the delivery ended too early to be disturbed")
 }
 
-// complete waits until a delivery is complete at all members, and they have it.
+// complete waits until a delivery is complete at all members, and checks that they have it.
 func (p *party) complete(s *sending) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)

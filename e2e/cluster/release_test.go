@@ -21,17 +21,17 @@ import (
 type release struct {
 	name, namespace string
 	values          []string
-	port            int // of Envoy on the nodes, for those outside
+	port            int // of Envoy on the nodes, for clients outside
 }
 
 func kubectl(args ...string) (string, error) {
 	return insist(2*time.Minute, "kubectl", append([]string{"--kubeconfig", kubeconfig}, args...)...)
 }
 
-// unanswered is what is said where an API server is too busy: it says nothing of what is tested.
+// unanswered are messages that say that an API server is too busy: they say nothing about what is tested.
 var unanswered = []string{"TLS handshake timeout", "i/o timeout", "connection refused", "etcdserver: request timed out", "etcdserver: leader changed", "context deadline exceeded (Client.Timeout", "http2: client connection lost"}
 
-// insist runs a program again, up to twice, if the API server did not answer.
+// insist runs a program, and runs it again up to twice if the API server did not answer.
 func insist(limit time.Duration, name string, args ...string) (output string, err error) {
 	for range 3 {
 		output, err = command(limit, name, args...)
@@ -61,18 +61,18 @@ func (r release) helm(limit time.Duration, args ...string) (string, error) {
 	return insist(limit, "helm", append([]string{"--kubeconfig", kubeconfig, "--namespace", r.namespace}, args...)...)
 }
 
-// apply installs or upgrades, and waits until all is ready.
+// apply installs or upgrades, and waits until everything is ready.
 func (r release) apply(t *testing.T, values ...string) {
 	t.Helper()
 	r.applyChart(t, chart, values...)
 }
 
-// upgrade has the chart installed with other values, and does not wait.
+// upgrade upgrades the release to other values, and does not wait.
 func (r release) upgrade(values ...string) (output string, err error) {
 	return r.helm(2*time.Minute, append([]string{"upgrade", r.name, chart}, r.sets(values...)...)...)
 }
 
-// sets are helm's flags for the values of the release, and more.
+// sets returns helm's flags for the values of the release, and further ones.
 func (r release) sets(values ...string) (flags []string) {
 	for _, value := range slices.Concat([]string{"image.tag=" + dev}, r.values, values) {
 		flags = append(flags, "--set", value)
@@ -91,7 +91,7 @@ func (r release) applyChart(t *testing.T, chart string, values ...string) {
 	t.Logf("%s is ready after %v", r.name, time.Since(started).Round(time.Second))
 }
 
-// test runs helm's test: a real delivery by way of every agent, and an upload where there is a gatherer.
+// test runs helm's test: a real delivery by way of every agent and, if there is a gatherer, an upload.
 func (r release) test() (output string, err error) {
 	return r.helm(5*time.Minute, "test", r.name, "--logs", "--timeout", "4m")
 }
@@ -102,7 +102,7 @@ func (r release) check(t *testing.T) {
 	r.passed(t, output, err)
 }
 
-// passed checks what helm's test said.
+// passed checks what helm's test reported.
 func (r release) passed(t *testing.T, output string, err error) {
 	t.Helper()
 	if err != nil {
@@ -117,7 +117,8 @@ func (r release) passed(t *testing.T, output string, err error) {
 	}
 }
 
-// keepArtifacts saves what explains a failure. It is called after what removes the release is registered: the last is done first.
+// keepArtifacts saves what explains a failure. It is called after the removal of the release is registered, as cleanups
+// run in reverse order.
 func (r release) keepArtifacts(t *testing.T) {
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -146,10 +147,10 @@ func (r release) keepArtifacts(t *testing.T) {
 	})
 }
 
-// podLines has kubectl write a line for each pod: its name, and of Groupcast's own the admin port and the component.
+// podLines makes kubectl write a line for each pod: its name and, for Groupcast's own, the admin port and the component.
 const podLines = `jsonpath={range .items[*]}{.metadata.name} {.spec.containers[0].ports[?(@.name=="admin")].containerPort} {.metadata.labels.app\.kubernetes\.io/component}{"\n"}{end}`
 
-// keepMetrics saves what the pods of a release count, within a minute whatever has become of them.
+// keepMetrics saves what the pods of a release count, within a minute, whatever has become of them.
 func (r release) keepMetrics(dir string) {
 	pods, err := command(20*time.Second, "kubectl", "--kubeconfig", kubeconfig, "-n", r.namespace, "get", "pods", "-o", podLines)
 	if err != nil {
@@ -166,7 +167,7 @@ func (r release) keepMetrics(dir string) {
 	running.Wait()
 }
 
-// keep saves what a program wrote, and what was wrong with it.
+// keep saves what a program wrote, and its error.
 func keep(dir, name, output string, err error) {
 	if err != nil {
 		output += "\n" + err.Error()
@@ -192,8 +193,7 @@ func (r release) secret(t *testing.T, name string) map[string][]byte {
 	return data
 }
 
-// operator writes an operator's configuration that goes through Envoy from outside of the
-// cluster, and returns its file.
+// operator writes an operator's configuration that connects through Envoy from outside the cluster, and returns its file.
 func (r release) operator(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

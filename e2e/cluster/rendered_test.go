@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// operator is the Prometheus operator's module, which has the definitions of its kinds. An operator that is older than the types that the
-// chart's own tests know has to take what the chart renders, too.
+// operator is the Prometheus operator's module, which contains the definitions of its kinds. This operator is older than the types that
+// the chart's own tests know, and has to accept what the chart renders, too.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
-// operatorDefinitions returns the files that define what the chart renders of the operator's kinds, out of the cache of Go's modules.
+// operatorDefinitions returns the files that define the operator's kinds that the chart renders, from the cache of Go's modules.
 func operatorDefinitions(t *testing.T) (files []string) {
 	t.Helper()
 	output, err := command(5*time.Minute, "go", "mod", "download", "-json", operator)
@@ -32,7 +32,8 @@ func operatorDefinitions(t *testing.T) (files []string) {
 	return files
 }
 
-// send has a real API server check all that the chart renders with a file of ci/ and more values, strictly, and store nothing.
+// send makes a real API server check everything that the chart renders with a file of ci/ and further values, strictly
+// and without storing anything.
 func send(t *testing.T, profile string, values ...string) (said string, err error) {
 	t.Helper()
 	args := []string{"template", "sent", chart, "--namespace", "default", "--values", chart + "/ci/" + profile + "-values.yaml", "--set", "namespaceOverride=default"}
@@ -50,17 +51,17 @@ func send(t *testing.T, profile string, values ...string) (said string, err erro
 	return kubectl("apply", "--dry-run=server", "--validate=strict", "-f", file)
 }
 
-// "Validate against a real kube-apiserver": it takes all that the chart renders, monitors and rules among it, as it is.
+// "Validate against a real kube-apiserver": it accepts everything that the chart renders, including monitors and rules, as it is.
 func TestMRenderedIsValid(t *testing.T) {
 	for _, file := range operatorDefinitions(t) {
 		mustKubectl(t, "apply", "--server-side", "-f", file)
 		t.Cleanup(func() { mustKubectl(t, "delete", "--wait=false", "-f", file) })
 		eventually(t, filepath.Base(file)+" is established", func() bool {
-			_, err := kubectl("wait", "--for=condition=Established", "-f", file, "--timeout=10s") // fails at once before there are conditions
+			_, err := kubectl("wait", "--for=condition=Established", "-f", file, "--timeout=10s") // fails at once as long as there are no conditions
 			return err == nil
 		})
 	}
-	ports := "envoy.service.nodePort=0,envoy.service.httpNodePort=0" // those of ci/ are taken
+	ports := "envoy.service.nodePort=0,envoy.service.httpNodePort=0" // those of ci/ are in use
 	said, err := send(t, "everything", ports)
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,14 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// "replication by multicast": the program of one node's replicator to those of all others, over the nodes' own network.
+// "replication by multicast": a program of one node's replicator goes to those of all others, over the nodes' own network.
 func TestLReplicationByMulticast(t *testing.T) {
 	gc.keepArtifacts(t)
 	gc.replicates(t, false)
 }
 
-// Nodes in two subnets, and one that is in both: the value names them by their networks, and each replicator is where its node has an address.
+// Two subnets, with one node in both: the value names them by their networks, and each replicator uses its node's
+// address in them.
 func TestLReplicationInTwoSubnets(t *testing.T) {
 	gc.keepArtifacts(t)
 	names := nodeNames(t)
@@ -38,7 +39,7 @@ func TestLReplicationInTwoSubnets(t *testing.T) {
 	}
 }
 
-// subnet has nodes be in one more network for the length of a test, and returns its addresses.
+// subnet puts nodes into another network for the duration of a test, and returns its addresses.
 func subnet(t *testing.T, name string, nodes ...string) string {
 	t.Helper()
 	network := clusterName + "-" + name
@@ -59,7 +60,7 @@ func subnet(t *testing.T, name string, nodes ...string) string {
 }
 
 // replicates replicates a program of one node's replicator to those of all others, by multicast or over agents. Every replica has
-// compared what it has; here it is compared once more, on the nodes' disks.
+// verified its copy; here the copies are compared once more, on the nodes' disks.
 func (r release) replicates(t *testing.T, overAgents bool) []sdk.Replica {
 	t.Helper()
 	client, err := sdk.Open(r.operator(t))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bringUp does what docs/operations.md says of machines with systemd, all on one.
+// bringUp does on one machine what docs/operations.md says for machines with systemd.
 const bringUp = `set -eu
 for _ in $(seq 150); do systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded' && break; sleep 0.2; done
 systemd-sysusers
@@ -47,7 +47,7 @@ for _ in $(seq 100); do [ "$(systemctl show --property StatusText 'groupcast-*' 
 systemctl show --property Id,ActiveState,StatusText,NRestarts 'groupcast-*'
 `
 
-// The units start what they say, in their sandbox, on a machine with a real systemd.
+// On a machine with a real systemd, the units start what they are to start, in their sandbox.
 func TestRSystemd(t *testing.T) {
 	t.Parallel()
 	root, machine := t.TempDir(), clusterName+"-systemd"

@@ -12,12 +12,12 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// small is a release of no more than a manager and agents.
+// small is a release with only a manager and agents.
 func small(name string, values ...string) release {
 	return release{name: name, namespace: name, values: append([]string{"image.pullPolicy=Never", "envoy.enabled=false,gatherer.enabled=false,replicator.enabled=false"}, values...)}
 }
 
-// install installs without waiting, and returns the notes. What it has installed goes at the end.
+// install installs without waiting, and returns the notes. What it has installed is removed at the end.
 func (r release) install(t *testing.T) (notes string) {
 	t.Helper()
 	notes, err := r.helm(2*time.Minute, append([]string{"install", r.name, chart, "--create-namespace"}, r.sets()...)...)
@@ -40,7 +40,8 @@ func (r release) events(t *testing.T) string {
 	return r.kubectl(t, "get", "events", "-o", `jsonpath={range .items[*]}{.involvedObject.name}: {.message}{"\n"}{end}`)
 }
 
-// status asks Kubernetes how the release stands, by the command and without credentials of ours. It says so by its exit status, too.
+// status asks Kubernetes for the state of the release, by the command and without credentials of ours. The command's
+// exit status says it, too.
 func (r release) status(t *testing.T) (said string, ready bool) {
 	t.Helper()
 	groupcast := testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast")
@@ -53,7 +54,7 @@ func (r release) status(t *testing.T) (said string, ready bool) {
 	return said, err == nil
 }
 
-// explained waits until the command says that the release is not ready, and all of the words why.
+// explained waits until the command says that the release is not ready, and gives the reason in all of these words.
 func (r release) explained(t *testing.T, words ...string) {
 	t.Helper()
 	eventually(t, "groupcast status --kubernetes says "+strings.Join(words, ", "), func() bool {
@@ -70,7 +71,7 @@ func (r release) explained(t *testing.T, words ...string) {
 	})
 }
 
-// waitsInVain has helm wait, as the documents have it: helm prints no notes where that fails, and they are to be had afterwards.
+// waitsInVain lets helm wait, as the documents say: if that fails helm prints no notes, but they can be printed afterwards.
 func (r release) waitsInVain(t *testing.T, words string) {
 	t.Helper()
 	if said, err := r.helm(time.Minute, append([]string{"upgrade", r.name, chart, "--wait", "--timeout", "5s"}, r.sets()...)...); err == nil {
@@ -81,13 +82,14 @@ func (r release) waitsInVain(t *testing.T, words string) {
 	}
 }
 
-// Where a cluster cannot run what is asked for, its own words and the notes together say what to do, and so does the command.
+// If a cluster cannot run what is asked for, Kubernetes' own words and the notes together say what to do, and so does
+// the command.
 func TestPWrongForTheCluster(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		release
 		notes, seen string
-		explained   []string // by groupcast status --kubernetes: why, and what to do
+		explained   []string // by groupcast status --kubernetes: the reason, and what to do
 		sign        func(release, *testing.T) string
 		prepare     func(*testing.T)
 	}{
@@ -112,7 +114,8 @@ func TestPWrongForTheCluster(t *testing.T) {
 	}
 }
 
-// A gatherer that could not begin for want of its image, which is set right then, begins: its first pod, which was never ready, is replaced.
+// A gatherer that could not begin because its image was missing begins once that is corrected: its first pod, which was
+// never ready, is replaced.
 func TestPGathererIsReplaced(t *testing.T) {
 	t.Parallel()
 	r := small("stuck", "agent.enabled=false", "store.storageClass=standard", "gatherer.storage.storageClass=standard", "gatherer.enabled=true", "gatherer.image.repository=nowhere", "gatherer.storage.size=1Gi", "dataPlane.hostNetwork=false")
@@ -126,18 +129,18 @@ func TestPGathererIsReplaced(t *testing.T) {
 	})
 }
 
-// asAgents is how many agents there are to be.
+// asAgents returns how many agents there are to be.
 func (r release) asAgents(t *testing.T) string {
 	return r.kubectl(t, "get", "ds/"+r.name+"-groupcast-agent", "-o", "jsonpath={.status.desiredNumberScheduled}")
 }
 
-// asLog is what the managers say; until they have said anything, it is nothing.
+// asLog returns what the managers have said; nothing if they have not said anything yet.
 func (r release) asLog(t *testing.T) string {
 	output, _ := kubectl("-n", r.namespace, "logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1")
 	return output
 }
 
-// withoutDefaultStorage has no class of storage be the default, until the test has ended.
+// withoutDefaultStorage leaves no storage class as the default, until the test has ended.
 func withoutDefaultStorage(t *testing.T) {
 	t.Helper()
 	const isDefault = "storageclass.kubernetes.io/is-default-class="

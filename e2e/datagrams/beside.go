@@ -14,21 +14,20 @@ import (
 const (
 	// narrow is the link from A to B, where a stream and a download meet.
 	narrow = 10 * link.Mbit
-	// warmUp is how long both have until they are measured.
+	// warmUp is how long both run before they are measured.
 	warmUp = 5 * time.Second
 )
 
-// greedy is a stream that wants twice of what the narrow link has.
+// greedy is a stream that wants twice as much as the narrow link has.
 func greedy(duration time.Duration) spec {
 	const interval = 500 * time.Microsecond
 	return spec{count: int(duration / interval), size: 1100, interval: interval, fresh: 500 * time.Millisecond}
 }
 
-// stream begins a stream over a network, and returns what ends it.
+// stream begins a stream over a network, and returns a function that ends it.
 type stream func(ctx context.Context, n *network, s spec) (end func() error, err error)
 
-// beside measures a download over the narrow link beside a stream: alone before, and then
-// with it.
+// beside measures a download over the narrow link: first alone, and then together with a stream.
 func beside(ctx context.Context, seed uint64, duration time.Duration, begin stream) (alone, with link.Rate, err error) {
 	n := newNetwork(seed, 0, narrow)
 	defer func() { err = errors.Join(err, n.Close()) }()
@@ -45,7 +44,7 @@ func beside(ctx context.Context, seed uint64, duration time.Duration, begin stre
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	running.Go(func() { _ = download.Run(downloading) }) // it ends by being stopped; what it got is measured
+	running.Go(func() { _ = download.Run(downloading) }) // it ends by being stopped; what counts is what it got
 	if alone, err = settled(ctx, &download, duration); err != nil {
 		return 0, 0, err
 	}

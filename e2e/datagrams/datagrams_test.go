@@ -20,25 +20,25 @@ const patience = 2 * time.Minute
 
 const seed = 1
 
-// stream1000 is 250 datagrams of 1000 bytes to each of four members.
+// stream1000 sends 250 datagrams of 1000 bytes to each of four members.
 func stream1000() spec {
 	return spec{count: 250, size: 1000, interval: 20 * time.Millisecond, fresh: time.Second}
 }
 
-// Where each of three links loses 3 %, plain datagrams lose one in eleven; parity that every
-// agent repairs from leaves less than half of that.
+// If each of three links loses 3 %, plain datagrams lose one in eleven; with parity, from which
+// every agent repairs, less than half of that is lost.
 func TestParityRepairsEveryLink(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s := stream1000()
-	s.count *= 2 // of fewer, one block more or less that is beyond repair shows
+	s.count *= 2 // with fewer, a single block beyond repair makes a difference
 	bare, err := unicast(ctx, seed, 0.03, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.data, s.parity = 10, 2
-	s.fresh = 3 * time.Second // a machine that stands still for a moment is not what is tested
+	s.fresh = 3 * time.Second // a machine that stands still for a moment is not what this is about
 	protected, err := overTree(ctx, seed, 0.03, s)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestParityRepairsEveryLink(t *testing.T) {
 	}
 }
 
-// Without loss all of it comes, and over the shared links once.
+// Without loss all datagrams arrive, and cross the shared links only once.
 func TestTreeCarriesOnce(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -67,15 +67,14 @@ func TestTreeCarriesOnce(t *testing.T) {
 	if result.delivered() < 0.99 {
 		t.Errorf("%.3f is delivered", result.delivered())
 	}
-	// Seven links carry each datagram, where plain ones to four members over three links
+	// In the tree seven links carry each datagram; plain datagrams to four members cross three links each, which makes twelve.
 	// are twelve.
 	if carried := float64(result.carried) / float64(result.sent); carried > 7.2 {
 		t.Errorf("%.1f datagrams on links for each that was sent", carried)
 	}
 }
 
-// RFC 8085, section 3.1: a stream that wants twice of what a link has leaves a download its
-// share, which plain datagrams do not.
+// RFC 8085, section 3.1: a stream that wants twice as much as a link has leaves a download its share; plain datagrams do not.
 func TestDownloadIsNotStarved(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,6 +1,6 @@
-// Command datagrams measures streams in datagrams on the network lab: how much of them
-// members get, and how old, over links that lose, with and without parity, beside plain
-// datagrams; and what they leave to TCP.
+// Command datagrams measures streams in datagrams on the network lab: how much of them members get,
+// and how old it is, over links that lose, with and without parity, compared with plain datagrams;
+// and what they leave to TCP.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context, arguments []string) error {
 	return errors.Join(losses(ctx, *seed, s), neighbours(ctx, *seed, *duration))
 }
 
-// losses measures what comes of a stream over links that lose.
+// losses measures how much of a stream arrives over links that lose.
 func losses(ctx context.Context, seed uint64, s spec) error {
 	fmt.Println("| loss of every link | way | delivered | recovered | age: half, 95 %, 99 % | held back | datagrams that agents and sender sent, for each delivered |")
 	fmt.Println("|---:|---|---:|---:|---:|---:|---:|")

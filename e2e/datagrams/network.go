@@ -27,8 +27,8 @@ const (
 //	                └─ 2 ─ C ──── 3 ┬ member3
 //	                                └ member4
 //
-// There is an agent at each of A, B and C, so that every link of the delivery's tree is
-// one of the network's. Plain datagrams cross three of them on their way.
+// There is an agent at each of A, B and C, so that every link of the delivery's tree is one of the
+// network's. Plain datagrams cross three links on their way.
 type network struct {
 	*lab.Lab
 	manager, sender *lab.Host
@@ -38,7 +38,7 @@ type network struct {
 	client, server *lab.Host
 }
 
-// newNetwork declares one. The bottleneck is the link from A to B; zero is as fast as the rest.
+// newNetwork declares the network. The bottleneck is the link from A to B; zero means as fast as the others.
 func newNetwork(seed uint64, loss float64, bottleneck link.Rate) *network {
 	l := lab.New(seed)
 	n := &network{Lab: l, manager: l.Host("manager"), sender: l.Host("sender")}
@@ -64,7 +64,7 @@ func newNetwork(seed uint64, loss float64, bottleneck link.Rate) *network {
 	return n
 }
 
-// spec is a stream, and what it asks for.
+// spec is a stream and its requirements.
 type spec struct {
 	count        int
 	size         int
@@ -73,7 +73,7 @@ type spec struct {
 	data, parity int
 }
 
-// tree is a stream of ours over the network, on its way.
+// tree is a stream of ours in progress.
 type tree struct {
 	fleet     *fleet.Fleet
 	sender    *lab.Process
@@ -122,10 +122,10 @@ func (n *network) member(ctx context.Context, t *tree, host *lab.Host, arguments
 	return process, process.Start()
 }
 
-// endPatience bounds how long a stream may take to end, from when it was begun.
+// endPatience bounds how much longer than planned a stream may take to end.
 const endPatience = time.Minute
 
-// wait returns when a stream has ended at all members.
+// wait waits until a stream has ended at all members.
 func (t *tree) wait(ctx context.Context, s spec) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.count)*s.interval+endPatience)
 	defer cancel()

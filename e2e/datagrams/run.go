@@ -36,13 +36,13 @@ func overTree(ctx context.Context, seed uint64, loss float64, s spec) (result ta
 	return result, nil
 }
 
-// port is where plain datagrams are sent to.
+// port is the port of plain datagrams.
 const port = 9000
 
 // settle is how long the last datagrams may be under way.
 const settle = 500 * time.Millisecond
 
-// unicast sends the same as plain datagrams, to one member after the other each time.
+// unicast sends the same stream as plain datagrams: each to one member after another.
 func unicast(ctx context.Context, seed uint64, loss float64, s spec) (result tally, err error) {
 	n := newNetwork(seed, loss, 0)
 	defer func() { err = errors.Join(err, n.Close()) }()
@@ -82,7 +82,7 @@ func plain(ctx context.Context, conn net.PacketConn, to []*lab.Host, s spec) {
 			payload := make([]byte, s.size)
 			binary.BigEndian.PutUint64(payload, uint64(time.Now().UnixNano()))
 			for _, host := range to {
-				// What the machine itself does not take is lost, as on any link.
+				// What the machine itself does not accept is lost, as on any link.
 				_, _ = conn.WriteTo(payload, &net.UDPAddr{IP: host.Addr().AsSlice(), Port: port})
 			}
 		}

@@ -18,10 +18,10 @@ type tally struct {
 	held      uint64
 }
 
-// delivered is the share of what was sent that members got.
+// delivered returns the share of what was sent that members got.
 func (t tally) delivered() float64 { return float64(len(t.ages)) / float64(t.sent*t.members) }
 
-// age returns how old what came was at most, for a share of it.
+// age returns the greatest age within a share of what came.
 func (t tally) age(share float64) time.Duration {
 	if len(t.ages) == 0 {
 		return 0
@@ -30,7 +30,7 @@ func (t tally) age(share float64) time.Duration {
 	return t.ages[min(int(share*float64(len(t.ages))), len(t.ages)-1)]
 }
 
-// effort says how many datagrams were sent over links for each that was delivered.
+// effort says how many datagrams were sent over links for each one that was delivered.
 func (t tally) effort() string {
 	if t.carried == 0 || len(t.ages) == 0 {
 		return "–"

@@ -21,11 +21,11 @@ const (
 	sharedRate  = 8 * link.Mbit
 	sharedQueue = 64 * link.KiB
 	gatherPort  = 7420
-	// settle is how long windows take to take effect, and clients to fill the link.
+	// settle is how long it takes until windows have an effect and clients fill the link.
 	settle = 10 * time.Second
 )
 
-// wards come first; archives are near and have short round trips, which TCP prefers.
+// wards have priority; archives are near and have short round trips, which TCP prefers.
 var clients = []struct {
 	name  string
 	delay time.Duration
@@ -45,12 +45,11 @@ default:
   target: 100kB      # 0.8 Mbit/s
 `
 
-// gathering is the argument of the process that shows the second part where that needs
-// rights of its own.
+// gathering is the argument of the process that shows the second part, if that needs privileges of its own.
 const gathering = "gathering"
 
-// showGathering shows a gatherer and its clients over an emulated network. Without root that
-// is done in a user namespace, where the machine allows it.
+// showGathering shows a gatherer and its clients over an emulated network. Without root it does so
+// in a user namespace, if the machine allows it.
 func showGathering(ctx context.Context, bin string) error {
 	if os.Geteuid() == 0 {
 		return gather(ctx, bin)
@@ -69,7 +68,7 @@ func showGathering(ctx context.Context, bin string) error {
 	return self.Wait()
 }
 
-// gather shows what four clients get, before and after the controller is on.
+// gather shows what four clients get, before and after the controller is switched on.
 func gather(ctx context.Context, bin string) error {
 	if err := lab.Missing(); err != nil {
 		fmt.Printf("\n# Left out: the gatherer with four clients. %v.\n", err)
@@ -93,7 +92,7 @@ func gather(ctx context.Context, bin string) error {
 	return uploads(ctx, bin, dir, policy, "groupcast")
 }
 
-// uploads has all clients upload for a while, and shows what they get.
+// uploads makes all clients upload for a while, and shows what they get.
 func uploads(ctx context.Context, bin, dir, policy, controller string) error {
 	network := lab.New(1)
 	defer network.Close()
@@ -139,7 +138,7 @@ func uploads(ctx context.Context, bin, dir, policy, controller string) error {
 	return nil
 }
 
-// awaitOutput waits until a program has said something.
+// awaitOutput waits until a program has written something.
 func awaitOutput(ctx context.Context, process *lab.Process, text string) error {
 	for !strings.Contains(process.Output(), text) {
 		select {

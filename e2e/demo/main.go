@@ -1,7 +1,6 @@
-// The demo starts a standalone server with the commands in a directory, and
-// shows the main job at work: it types what a user would type, and shows what
-// the user would see. Everything it makes is in a temporary directory, and gone
-// when it ends.
+// The demo starts a standalone server, with the commands in a directory, and shows the main job at
+// work: it types what a user would type, and shows what the user would see. Everything that it
+// creates is in a temporary directory, which is removed when it ends.
 package main
 
 import (
@@ -99,7 +98,7 @@ func show(ctx context.Context, bin string) error {
 	return ctx.Err()
 }
 
-// push delivers an object, and shows what else that means.
+// push delivers an object, and shows the consequences.
 func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
 	object := filepath.Join(dir, "model.bin")
 	if err := makeObject(object); err != nil {
@@ -138,7 +137,7 @@ func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
 // partial is the exit status of a delivery that not every member has.
 const partial = 3
 
-// makeObject makes a file of 256 MB that nothing compresses.
+// makeObject creates a file of 256 MB that cannot be compressed.
 func makeObject(name string) error {
 	file, err := os.Create(name)
 	if err != nil {
@@ -195,7 +194,7 @@ func (d *demo) command(args []string) *exec.Cmd {
 	return command
 }
 
-// run runs a command to its end and shows what it says.
+// run runs a command to its end, and shows what it prints.
 func (d *demo) run(args ...string) error {
 	if d.ctx.Err() != nil {
 		return d.ctx.Err()
@@ -209,7 +208,7 @@ func (d *demo) run(args ...string) error {
 	return nil
 }
 
-// background starts a command that goes on. What it says is shown as it comes.
+// background starts a command that keeps running. What it prints is shown as it comes.
 func (d *demo) background(args ...string) (*exec.Cmd, error) {
 	if d.ctx.Err() != nil {
 		return nil, d.ctx.Err()

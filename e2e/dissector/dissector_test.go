@@ -43,7 +43,7 @@ func write(t *testing.T, datagrams ...capture.Datagram) (name string) {
 	return name
 }
 
-// ip is a datagram of UDP over IPv4 without checksums, which nobody asks for.
+// ip returns a UDP datagram over IPv4 without checksums, which nobody checks.
 func ip(d capture.Datagram) []byte {
 	length := 28 + len(d.Payload)
 	b := append([]byte{0x45, 0}, byte(length>>8), byte(length), 0, 0, 0, 0, 16, 17, 0, 0)
@@ -54,7 +54,7 @@ func ip(d capture.Datagram) []byte {
 	return append(append(b, 0, 0), d.Payload...)
 }
 
-// tshark prints fields of every packet, one line each.
+// tshark prints fields of every packet, one line per packet.
 func tshark(t *testing.T, name string, arguments ...string) []string {
 	t.Helper()
 	program, err := exec.LookPath("tshark")
@@ -95,15 +95,15 @@ func TestDissectorReadsEveryType(t *testing.T) {
 			t.Errorf("packet %d: %q, want %q", i+1, fields, want)
 		}
 	}
-	// One line for each packet, as groupcast soma decode prints it.
+	// There is one line for each packet, in the form of groupcast soma decode.
 	lines := tshark(t, name, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
 	if want := "SOMA\tDATA sn 7 lwsn 9 pl 523"; lines[0] != want {
 		t.Errorf("%q, want %q", lines[0], want)
 	}
 }
 
-// Repairs go between the ports of server and client, which may be others than the group's: they are the transfer's. What else
-// looks like SOMA's on other ports is not.
+// Repairs go between the ports of server and client, which may differ from the group's: they belong to the transfer. Other
+// traffic on other ports that looks like SOMA does not.
 func TestDissectorKnowsServersByTheirGroup(t *testing.T) {
 	far, near := netip.AddrPortFrom(server.Addr(), 40000), netip.AddrPortFrom(client.Addr(), 40001)
 	packet := func(from, to netip.AddrPort, p wire.Packet) capture.Datagram {
@@ -121,7 +121,7 @@ func TestDissectorKnowsServersByTheirGroup(t *testing.T) {
 	}
 }
 
-// What is no packet of this layout is left to others; a wrong length is told.
+// What is not a packet of this layout is left to other dissectors; a wrong length is reported.
 func TestDissectorRefuses(t *testing.T) {
 	wrong := wire.Append(nil, wire.Packet{SN: 7, Type: wire.Data, LWSN: 9, Payload: []byte("xy")})
 	wrong[6]--
@@ -135,11 +135,11 @@ func TestDissectorRefuses(t *testing.T) {
 	}
 }
 
-// Packets of the default profile have the same port, and are not this layout's, whatever session they are of.
+// Packets of the default profile use the same port, and are not taken for this layout, whatever their session.
 func TestDissectorLeavesTheDefaultProfileAlone(t *testing.T) {
 	var all []capture.Datagram
 	for kind := byte(1); kind <= 5; kind++ {
-		box := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, kind, 5}).Group() // the third is where a type would be
+		box := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, kind, 5}).Group() // the third byte is where a type would be
 		all = append(all, capture.Datagram{From: server, To: group, Payload: box.Seal(nil, fast.Head{Kind: fast.Data, Block: 1 << 20, Number: 9}, make([]byte, 1440))})
 	}
 	for _, line := range tshark(t, write(t, all...), "-T", "fields", "-e", "_ws.col.Protocol") {

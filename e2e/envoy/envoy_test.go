@@ -22,7 +22,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// All cases share two managers; those who break something come last.
+// All cases share two managers; those that break something come last.
 func TestEnvoy(t *testing.T) {
 	s := newSite(t)
 	t.Run("whole", func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestEnvoy(t *testing.T) {
 	t.Run("a manager killed", s.testKilled)
 }
 
-// "native gRPC": both ends check each other, through a proxy that cannot.
+// "native gRPC": both ends check each other, through a proxy that cannot see in.
 func (s *site) testNative(t *testing.T) {
 	client, err := sdk.Dial(s.access(s.proxy))
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *site) testNative(t *testing.T) {
 	}
 }
 
-// groupcast runs the command, which must end well.
+// groupcast runs the command, which has to succeed.
 func groupcast(t testing.TB, access string, arguments ...string) string {
 	t.Helper()
 	command := exec.Command(testprocess.Binary(t, "github.com/groupcast/groupcast/services/cli/cmd/groupcast"), arguments...)
@@ -93,7 +93,7 @@ func (s *site) groupService(t testing.TB, p *proxy, id identity.ID) groupv1.Grou
 	return groupv1.NewGroupServiceClient(connection)
 }
 
-// gRPC of a client without our SDK goes where JSON goes, and errors arrive as they are.
+// gRPC from a client without our SDK goes to the same place as JSON, and errors arrive unchanged.
 func (s *site) testOtherGRPC(t *testing.T) {
 	service := s.groupService(t, s.proxy, operator)
 	if _, err := service.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
@@ -105,7 +105,7 @@ func (s *site) testOtherGRPC(t *testing.T) {
 	}
 }
 
-// gRPC-Web, as a browser speaks it: the end of the call is a part of the answer's body.
+// gRPC-Web, as a browser speaks it: the status of the call is a part of the answer's body.
 func (s *site) testWeb(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	code, said := c.call(t, http.MethodPost, "/groupcast.group.v1.GroupService/ListGroups", "\x00\x00\x00\x00\x00", http.Header{"Content-Type": {"application/grpc-web+proto"}})
@@ -118,7 +118,8 @@ func (s *site) testWeb(t *testing.T) {
 	})
 }
 
-// "HTTP/JSON transcoding of the whole public API": by the full names of the methods, with a path of their own or without.
+// "HTTP/JSON transcoding of the whole public API": methods can be called by their full names, whether they have a path
+// of their own or not.
 func (s *site) testFullNames(t *testing.T) {
 	const service = "/groupcast.group.v1."
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
@@ -129,7 +130,7 @@ func (s *site) testFullNames(t *testing.T) {
 	c.wants(t, http.MethodPost, service+"ManagerService/GetStatus", `{}`, `"leader":"manager-`)
 	c.wants(t, http.MethodPost, "/groupcast.agent.v1.AgentService/ListAgents", `{}`, "{}")
 	for _, method := range [][3]string{{http.MethodPost, "/groupcast.gather.v1.GathererService/ListGatherers", "{}"}, {http.MethodGet, "/v1/gatherers", ""}} {
-		c.wants(t, method[0], method[1], method[2], "{") // there is none, or that of a test beside this one
+		c.wants(t, method[0], method[1], method[2], "{") // there are none, or those of a test that runs beside this one
 	}
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicationService/ListReplications", `{}`, "{}")
 	c.wants(t, http.MethodPost, "/groupcast.replica.v1.ReplicatorService/ListReplicators", `{}`, "{}")
@@ -149,10 +150,10 @@ func (s *site) testFullNames(t *testing.T) {
 	}
 }
 
-// long is beyond where Envoy cuts calls unless it is told not to: 15 s.
+// long is longer than the time after which Envoy cuts calls by default: 15 s.
 const long = 20 * time.Second
 
-// "no 15-second cut of streams": a watch says that it is there, and goes on.
+// "no 15-second cut of streams": a watch begins, and goes on.
 func (s *site) testWatch(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	w := c.watch(t, http.MethodGet, watchGroups, nil)
@@ -165,7 +166,7 @@ func (s *site) testWatch(t *testing.T) {
 	w.until(t, `"late"`)
 }
 
-// "deadlines": what a caller says with grpc-timeout holds, for what would go on for ever otherwise, and no less than that.
+// "deadlines": the caller's grpc-timeout ends what would otherwise go on for ever, and not before its time.
 func (s *site) testDeadline(t *testing.T) {
 	own := identity.ID{Role: identity.Operator, Name: "in-a-hurry"}
 	c := s.caller(t, s.proxy, certificate(t, s.ca, own))
@@ -180,9 +181,9 @@ func (s *site) testDeadline(t *testing.T) {
 	}
 	line := s.proxy.logged(t, func(line logLine) bool { return line.Caller == own.URI(sdk.DefaultTrustDomain).String() })
 	lasted := time.Duration(line.Milliseconds) * time.Millisecond
-	// The manager is told of the deadline, too, and may be the first.
+	// The manager also knows the deadline, and may be the first to act on it.
 	isDeadline := line.Details == "max_duration_timeout" || strings.HasPrefix(line.Details, "upstream_reset_after_response_started")
-	if lasted < 4*time.Second || lasted > long || line.Status != http.StatusOK || !isDeadline { // a timer may be early by a little
+	if lasted < 4*time.Second || lasted > long || line.Status != http.StatusOK || !isDeadline { // a timer may be slightly early
 		t.Errorf("a watch with a deadline of 5 s ended after %v with %d, %s", lasted, line.Status, line.Details)
 	}
 }

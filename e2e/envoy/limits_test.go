@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// "local rate limits → RESOURCE_EXHAUSTED", which is 429 to those who speak JSON; what passes through is not counted.
+// "local rate limits → RESOURCE_EXHAUSTED", which is 429 for callers that speak JSON; what is passed through does not count.
 func (s *site) testRate(t *testing.T) {
 	p := s.front(t, settings{burst: 2, perSecond: 1})
 	c, service := s.caller(t, p, certificate(t, s.ca, operator)), s.groupService(t, p, operator)
@@ -49,7 +49,8 @@ func (s *site) testRate(t *testing.T) {
 	}
 }
 
-// "refused certificates": Envoy takes none that is not a member's or an operator's of our CA, and the managers none that is revoked.
+// "refused certificates": Envoy accepts only certificates of members and operators from our CA, and the managers accept
+// no revoked one.
 func (s *site) testRefused(t *testing.T) {
 	stranger, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *site) testRefused(t *testing.T) {
 	})
 }
 
-// Who writes into x-forwarded-client-cert becomes nobody else by it.
+// A caller that writes into x-forwarded-client-cert does not become somebody else by that.
 func (s *site) testForged(t *testing.T) {
 	shown := certificate(t, s.ca, operator)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown.Certificate[0]})
@@ -100,7 +101,7 @@ func (s *site) testForged(t *testing.T) {
 	}
 }
 
-// "admin on loopback": others see whether Envoy is ready, and its metrics, and nothing else.
+// "admin on loopback": others see whether Envoy is ready, and its metrics, but nothing else.
 func (s *site) testAdmin(t *testing.T) {
 	_, port, err := net.SplitHostPort(s.proxy.admin)
 	if err != nil {
@@ -134,7 +135,8 @@ func (s *site) testAdmin(t *testing.T) {
 	}
 }
 
-// Whoever holds all connections that Envoy takes keeps nobody from seeing that it is well: a probe that failed would end them all.
+// Somebody who holds all connections that Envoy accepts does not prevent others from seeing that it is well: a failing
+// probe would end all these connections.
 func (s *site) testCrowd(t *testing.T) {
 	const all = 5
 	p := s.front(t, settings{burst: plenty, perSecond: plenty, connections: all})
@@ -170,7 +172,7 @@ func (s *site) testCrowd(t *testing.T) {
 	}
 }
 
-// Certificates live an hour: a new one is taken when it is moved into place, and who is there notices nothing.
+// Certificates live for an hour: a new one is used as soon as it is moved into place, and existing connections notice nothing.
 func (s *site) testRenewed(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	own := certificate(t, s.ca, operator)

@@ -58,7 +58,8 @@ func (p *proxy) logged(t *testing.T, is func(logLine) bool) (found logLine) {
 	return found
 }
 
-// "JSON access log": who called what, which manager did it, and how that ended; and who passed through to whom.
+// "JSON access log": who called what, which manager did it, and how that ended; and whose connections were passed
+// through, and to which manager.
 func (s *site) testLog(t *testing.T) {
 	jason, gregory := identity.ID{Role: identity.Operator, Name: "jason"}, identity.ID{Role: identity.Operator, Name: "gregory"}
 	before := time.Now().Add(-time.Second)
@@ -69,7 +70,7 @@ func (s *site) testLog(t *testing.T) {
 	if _, err := s.groupService(t, s.proxy, gregory).GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "nowhere"}); status.Code(err) != codes.NotFound {
 		t.Error(err)
 	}
-	through, err := tls.Dial("tcp", s.proxy.at("7480"), &tls.Config{InsecureSkipVerify: true}) // it is of no matter who the manager is
+	through, err := tls.Dial("tcp", s.proxy.at("7480"), &tls.Config{InsecureSkipVerify: true}) // it does not matter who the manager is
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,8 @@ func (s *site) testLog(t *testing.T) {
 	s.wantsLogged(t, before, s.proxy.logged(t, func(line logLine) bool { return line.Peer == through.LocalAddr().String() }), logLine{Listener: "grpc"})
 }
 
-// wantsLogged makes sure that a line says of a call or a connection what is wanted, and of each who, when, how much and with which manager.
+// wantsLogged checks that a line says what is wanted of a call or a connection, and for each who, when, how much and
+// with which manager.
 func (s *site) wantsLogged(t *testing.T, before time.Time, line, want logLine) {
 	t.Helper()
 	if line.Listener != want.Listener || line.Method != want.Method || line.Path != want.Path || line.Status != want.Status || line.GRPCStatus != want.GRPCStatus {

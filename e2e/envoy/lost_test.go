@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// taken tells whether a port takes connections.
+// taken reports whether a port accepts connections.
 func taken(address string) bool {
 	connection, err := net.Dial("tcp", address)
 	if err != nil {
@@ -24,7 +24,7 @@ func taken(address string) bool {
 	return true
 }
 
-// "drain": who is there goes on, who comes is sent elsewhere; until SIGTERM, which waits for nobody.
+// "drain": existing connections go on, and new ones are sent elsewhere; until SIGTERM, which waits for nobody.
 func (s *site) testDrain(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	c := s.caller(t, p, certificate(t, s.ca, operator))
@@ -44,7 +44,7 @@ func (s *site) testDrain(t *testing.T) {
 	}
 }
 
-// "drain on SIGTERM", as a pod of the chart does it: what ends a pod waits for streams that are there, and then nothing is left.
+// "drain on SIGTERM", as a pod of the chart does it: what ends the pod waits for existing streams, and then nothing is left.
 func (s *site) testStop(t *testing.T) {
 	p := s.front(t, settings{burst: plenty, perSecond: plenty})
 	c := s.caller(t, p, certificate(t, s.ca, operator))
@@ -58,7 +58,7 @@ func (s *site) testStop(t *testing.T) {
 	eventually(t, "the ports are closed", func() bool { return !taken(p.at("7481")) && !taken(p.at("7480")) })
 	s.caller(t, s.proxy, certificate(t, s.ca, operator)).wants(t, http.MethodPost, groups, `{"name": "stopped"}`)
 	w.until(t, `"stopped"`)
-	for time.Since(w.begun) < 8*time.Second { // longer than the script waits for nobody
+	for time.Since(w.begun) < 8*time.Second { // longer than the script would wait if nobody were there
 		if _, on := w.next(t); !on {
 			t.Fatal("the watch has ended before its caller did")
 		}
@@ -77,7 +77,7 @@ func (s *site) testStop(t *testing.T) {
 	p.wants(t, 0)
 }
 
-// "deadlines", of a call that nobody answers.
+// "deadlines", for a call that nobody answers.
 func (s *site) testFrozen(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	c.list(t)
@@ -98,7 +98,7 @@ func (s *site) testFrozen(t *testing.T) {
 	s.Leader(t)
 }
 
-// What leads to a manager that hangs ends, so that whoever asked asks another.
+// What leads to a manager that hangs is ended, so that callers ask another manager.
 func (s *site) testHangs(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	watches := make([]*watch, 12)
@@ -154,7 +154,7 @@ func (s *site) testKilled(t *testing.T) {
 		t.Errorf("%d calls were lost while both managers are well", lost)
 	}
 	s.Leader(t).Kill()
-	// What Envoy has sent when it hears of it is not sent again: it may have had an effect.
+	// What Envoy had already sent when the manager was killed is not sent again: it may have had an effect.
 	if lost := both(); lost > 2 {
 		t.Errorf("%d of 20 calls were lost with the manager", lost)
 	}
@@ -167,7 +167,7 @@ func (s *site) testKilled(t *testing.T) {
 	}
 }
 
-// The gatherer's control passes through, and what its operators call is JSON as well; what is uploaded goes past.
+// The gatherer's control is passed through, and what its operators call also works as JSON; uploads do not go through Envoy.
 func (s *site) testGatherer(t *testing.T) {
 	dir := t.TempDir()
 	text, _, err := s.Client(t).CreateToken(t.Context(), sdk.Token{Role: "gatherer", Name: "gatherer"})
@@ -206,7 +206,7 @@ func (s *site) testGatherersJSON(t *testing.T, p *proxy) {
 	c.wants(t, http.MethodPost, service+"ListClients", "{}", `"name":"carl"`)
 	w := c.watch(t, http.MethodGet, clients+":watch", nil)
 	defer w.end()
-	for range 3 { // of a second and a half
+	for range 3 { // of half a second each
 		if line, on := w.next(t); !on || !strings.Contains(line, `"name":"carl"`) {
 			t.Fatalf("a watch says %q", line)
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Who asks for long answers and reads none has them wait in Envoy's memory, up to a bound: there those end, and neither the container, nor a session
-// that passes through, nor a probe.
+// The answers to callers that ask for long ones and read none wait in Envoy's memory, up to a bound. There these calls are ended, but not the
+// container, nor a session that is passed through, nor a probe.
 func (s *site) testUnread(t *testing.T) {
 	const limit = 512 << 20
-	const heap = limit * 2 / 3 // as the chart has it
+	const heap = limit * 2 / 3 // as in the chart
 	s.fill(t, "unread")
 	p := s.front(t, settings{burst: plenty, perSecond: plenty, heap: heap})
 	client, err := sdk.Dial(s.access(p))
@@ -65,15 +65,16 @@ func (s *site) testUnread(t *testing.T) {
 	}
 }
 
-// unread asks for as many answers as a connection may, reads none, and returns when each is there or was ended, or the connection was.
+// unread asks for as many answers as a connection may have, and reads none. It returns when each has come or was ended,
+// or the connection was.
 func (s *site) unread(t *testing.T, p *proxy, own *tls.Certificate, path string) {
 	config := s.shows(t, own)
 	config.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", p.at("7481"), config)
 	if err != nil {
-		return // there is no room for another
+		return // there is no room for another connection
 	}
-	t.Cleanup(func() { conn.Close() }) // until then they wait
+	t.Cleanup(func() { conn.Close() }) // until then the answers wait
 	conn.SetDeadline(time.Now().Add(patience))
 	framer := http2.NewFramer(conn, conn)
 	fmt.Fprint(conn, http2.ClientPreface)
@@ -109,7 +110,7 @@ func request(framer *http2.Framer, path string, times int) {
 	}
 }
 
-// most is how many bytes of memory the program had at most.
+// most returns the most memory that the program has had, in bytes.
 func (p *proxy) most(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))

@@ -18,7 +18,8 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// Streams beyond what there may be at once are refused at once, and taken again when there is room. They keep no calls out that are answered and over.
+// Streams in excess of the limit are refused at once, and accepted again when there is room. They do not keep out
+// calls, which are soon answered.
 func (s *site) testBreaker(t *testing.T) {
 	const atOnce = 3
 	c := s.caller(t, s.front(t, settings{burst: plenty, perSecond: plenty, atOnce: atOnce}), certificate(t, s.ca, operator))
@@ -45,13 +46,13 @@ func (s *site) testBreaker(t *testing.T) {
 	})
 }
 
-// "outlier detection": who says that it is well, and fails every call, gets none for a while.
+// "outlier detection": a server that claims to be well, but fails every call, gets none for a while.
 func (s *site) testOutlier(t *testing.T) {
 	failing := s.failing(t)
 	p := s.front(t, settings{burst: plenty, perSecond: plenty, managers: []string{failing}})
 	c := s.caller(t, p, certificate(t, s.ca, operator))
 	eventually(t, "the one that fails is left out", func() bool {
-		for range 20 { // in turn, every third would fail
+		for range 20 { // in turn, every third call would fail
 			if code, _ := c.list(t); code != http.StatusOK {
 				return false
 			}
@@ -63,7 +64,7 @@ func (s *site) testOutlier(t *testing.T) {
 	}
 }
 
-// failing starts what looks like a manager, is well, and fails every call. It returns its address.
+// failing starts a server that looks like a manager, claims to be well, and fails every call. It returns the address.
 func (s *site) failing(t *testing.T) string {
 	t.Helper()
 	own := certificate(t, s.ca, identity.ID{Role: identity.Manager, Name: "failing"})

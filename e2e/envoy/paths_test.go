@@ -22,10 +22,10 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// document is where the API is published as HTTP.
+// document is the published description of the API as HTTP.
 const document = "../../docs/openapi.yaml"
 
-// operations returns what the document has: a path's verbs, and which method each is.
+// operations returns the document's operations: the verbs of each path, and the method of each.
 func operations(t testing.TB) (paths map[string]map[string]struct{ OperationID string }) {
 	t.Helper()
 	var published struct {
@@ -37,10 +37,11 @@ func operations(t testing.TB) (paths map[string]map[string]struct{ OperationID s
 	return published.Paths
 }
 
-// What has no path: it belongs to an upload, whose client speaks gRPC on the stream that it has.
+// pathless are methods without a path: they belong to an upload, whose client speaks gRPC on the stream that it has.
 var pathless = []string{"GatherService_OpenUpload", "GatherService_FindFiles", "GatherService_FinishUpload"}
 
-// "the whole public API": all but what has two streams, uploads, and identities, which are not made through a gateway, is published.
+// "the whole public API": all methods are published except those with streams in both directions, uploads, and
+// identities, which are not created through a gateway.
 func TestEveryMethodIsPublished(t *testing.T) {
 	published := make(map[string]bool)
 	for _, verbs := range operations(t) {
@@ -67,7 +68,7 @@ func TestEveryMethodIsPublished(t *testing.T) {
 	}
 }
 
-// "OpenAPI document published": where the API is, too.
+// "OpenAPI document published": also at the API itself.
 func (s *site) testDocument(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	answer, err := c.open(t, http.MethodGet, "/openapi.yaml", "", nil)
@@ -83,7 +84,7 @@ func (s *site) testDocument(t *testing.T) {
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
 
-// What the document has, Envoy takes: a manager answers, be it with an error.
+// Envoy accepts what the document describes: a manager answers, if only with an error.
 func (s *site) testPublished(t *testing.T) {
 	c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
 	c.published(t, func(path string) bool { return !isGatherers(path) })
@@ -92,7 +93,7 @@ func (s *site) testPublished(t *testing.T) {
 // isGatherers reports whether a path is answered by the gatherer.
 func isGatherers(path string) bool { return strings.HasPrefix(path, "/v1/gathering/") }
 
-// published makes sure that whoever is to answer does, at all published paths that are asked for.
+// published checks all published paths that are asked for: the server that is to answer does.
 func (c caller) published(t *testing.T, asked func(path string) bool) {
 	t.Helper()
 	for path, verbs := range operations(t) {
@@ -116,7 +117,7 @@ func (c caller) published(t *testing.T, asked func(path string) bool) {
 	}
 }
 
-// ofManager tells whether an error is one of the managers' own: with a code, and words for people.
+// ofManager reports whether an error is one of the managers' own: with a code, and words for people.
 func ofManager(body io.Reader) bool {
 	var said struct {
 		Code    int
@@ -154,7 +155,8 @@ func (s *site) testPaths(t *testing.T) {
 	}
 }
 
-// What the managers answer can be as long in JSON as in gRPC: a page of members that have said as much of themselves as they may.
+// What the managers answer may be as long in JSON as in gRPC: a page of members with the longest descriptions of
+// themselves that are allowed.
 func (s *site) testLong(t *testing.T) {
 	s.fill(t, "long")
 	const longest = 3 << 20 // three quarters of what a page has are values
@@ -170,7 +172,7 @@ func (s *site) testLong(t *testing.T) {
 	}
 }
 
-// fill makes a group of which a page of members is as long as it can be.
+// fill makes a group whose page of members is as long as possible.
 func (s *site) fill(t *testing.T, group string) {
 	t.Helper()
 	client := s.Client(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	*exec.Cmd
 	said  testprocess.Output
@@ -31,7 +31,7 @@ func run(t testing.TB, program string, arguments ...string) *process {
 		_ = p.Wait() // it is killed
 	}()
 	t.Cleanup(func() {
-		_ = p.Process.Kill() // it may have ended
+		_ = p.Process.Kill() // it may have ended already
 		<-p.ended
 		if said := p.said.String(); t.Failed() {
 			t.Logf("%s said:\n%s", filepath.Base(program), said[max(0, len(said)-8000):])
@@ -40,7 +40,7 @@ func run(t testing.TB, program string, arguments ...string) *process {
 	return p
 }
 
-// wants makes sure that the program ends by itself, with this exit status.
+// wants checks that the program ends by itself, with this exit status.
 func (p *process) wants(t testing.TB, status int) {
 	t.Helper()
 	select {

@@ -21,7 +21,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Where the chart's files and Envoy are.
+// The places of the chart's files and of Envoy.
 const (
 	chartFiles = "../../charts/groupcast/files"
 	program    = "../../.bin/envoy-1.40.0"
@@ -30,7 +30,7 @@ const (
 // host is the name in Envoy's certificate.
 const host = "envoy.test"
 
-// proxy is an Envoy that runs with the chart's configuration, on an address of its own.
+// proxy is a running Envoy with the chart's configuration, on an address of its own.
 type proxy struct {
 	address string // of its four listeners
 	admin   string
@@ -43,9 +43,9 @@ type settings struct {
 	managers         []string
 	gatherer         string
 	burst, perSecond int
-	atOnce           int // how many calls; 0 is what the chart says
-	connections      int // so is this
-	heap             int // in bytes; 0 is more than there is
+	atOnce           int // how many calls; 0 leaves that to the chart
+	connections      int // likewise
+	heap             int // in bytes; 0 means more than there is
 }
 
 // plenty is a rate that no test comes near.
@@ -70,14 +70,14 @@ func start(t testing.TB, ca *identity.CA, s settings) *proxy {
 
 var addresses atomic.Uint32
 
-// nextAddress is an address on loopback that no other test has, so that the chart's ports are free there.
+// nextAddress returns an address on loopback that no other test uses, so that the chart's ports are free there.
 func nextAddress() string {
 	return fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>8&63, os.Getpid()&255, addresses.Add(1))
 }
 
 func (p *proxy) at(port string) string { return net.JoinHostPort(p.address, port) }
 
-// awaitReady waits until Envoy knows managers that are well.
+// awaitReady waits until Envoy has found so many managers well.
 func (p *proxy) awaitReady(t testing.TB, managers int) {
 	t.Helper()
 	eventually(t, "Envoy is ready and finds the managers well", func() bool {
@@ -86,7 +86,7 @@ func (p *proxy) awaitReady(t testing.TB, managers int) {
 			t.Fatalf("Envoy ended:\n%s", p.said.String())
 		default:
 		}
-		return strings.HasPrefix(p.ask(http.MethodGet, "/ready"), "LIVE") && p.well() == 2*managers // where TLS passes through, and where it ends
+		return strings.HasPrefix(p.ask(http.MethodGet, "/ready"), "LIVE") && p.well() == 2*managers // both where TLS is passed through and where it ends
 	})
 }
 
@@ -119,7 +119,8 @@ func (p *proxy) ask(method, path string) string {
 	return string(text)
 }
 
-// writeCredentials writes what the managers write for a gateway, as the kubelet does: with one move, anew if they are there.
+// writeCredentials writes what the managers write for a gateway, and as the kubelet does: with a single move, also when
+// replacing.
 func writeCredentials(t testing.TB, ca *identity.CA, dir string) {
 	t.Helper()
 	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Gateway, Name: "gateway"}, 1, host)
@@ -152,7 +153,7 @@ func write(t testing.TB, name string, text []byte) {
 	}
 }
 
-// configure writes the chart's files, with the stand-ins replaced as the chart's template replaces them.
+// configure writes the chart's files, and replaces the stand-ins as the chart's template does.
 func (p *proxy) configure(t testing.TB, dir string, s settings) {
 	t.Helper()
 	gatherer, gathererPort, _ := net.SplitHostPort(s.gatherer)
@@ -184,7 +185,7 @@ func read(t testing.TB, name string) []byte {
 	return text
 }
 
-// adjusted puts addresses in the place of a DNS name that has one for each manager, and takes out what only IPv6 has.
+// adjusted replaces a DNS name that has an address for each manager by the addresses, and removes what needs IPv6.
 func adjusted(t testing.TB, text []byte, s settings) []byte {
 	t.Helper()
 	var tree any
@@ -224,7 +225,7 @@ func adjusted(t testing.TB, text []byte, s settings) []byte {
 	return text
 }
 
-// walk shows every object of a JSON document.
+// walk calls show with every object in a JSON document.
 func walk(tree any, show func(map[string]any)) {
 	switch node := tree.(type) {
 	case map[string]any:
@@ -239,7 +240,7 @@ func walk(tree any, show func(map[string]any)) {
 	}
 }
 
-// patience is how long something may take that takes a moment when the machine is idle.
+// patience is how long something may take that takes a moment on an idle machine.
 const patience = 60 * time.Second
 
 // eventually waits until something holds.

@@ -38,7 +38,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// front starts one more Envoy.
+// front starts another Envoy.
 func (s *site) front(t testing.TB, of settings) *proxy {
 	t.Helper()
 	for _, manager := range s.Managers {
@@ -55,7 +55,7 @@ var (
 	member   = identity.ID{Role: identity.Member, Name: "alice"}
 )
 
-// certificate issues one.
+// certificate issues a certificate.
 func certificate(t testing.TB, ca *identity.CA, id identity.ID) *tls.Certificate {
 	t.Helper()
 	held, err := ca.IssueCredentials(id, 1)
@@ -65,7 +65,7 @@ func certificate(t testing.TB, ca *identity.CA, id identity.ID) *tls.Certificate
 	return &held.Certificate
 }
 
-// shows is the TLS of a client that is none of ours, such as curl, and shows a certificate, or none.
+// shows returns the TLS configuration of a client that is not ours, such as curl, and shows a certificate or none.
 func (s *site) shows(t testing.TB, own *tls.Certificate) *tls.Config {
 	t.Helper()
 	authority, err := x509.ParseCertificate(s.ca.Authorities()[0])
@@ -93,7 +93,7 @@ func (s *site) caller(t testing.TB, p *proxy, own *tls.Certificate) caller {
 	return caller{&http.Client{Transport: transport}, "https://" + p.at("7481")}
 }
 
-// open begins a call; what comes back is read by the caller.
+// open begins a call; the caller reads the answer.
 func (c caller) open(t testing.TB, method, path, body string, header http.Header) (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(body))
@@ -109,7 +109,7 @@ func (c caller) open(t testing.TB, method, path, body string, header http.Header
 	return c.Do(request)
 }
 
-// call calls, and returns the status and what is said.
+// call makes a call, and returns the status and the body.
 func (c caller) call(t testing.TB, method, path, body string, header http.Header) (int, string) {
 	t.Helper()
 	answer, err := c.open(t, method, path, body, header)
@@ -129,13 +129,13 @@ const (
 	watchGroups = "/v1/groups:watch"
 )
 
-// list asks for the groups, as every case does that is about who may ask.
+// list asks for the groups, which is what cases about permissions call.
 func (c caller) list(t testing.TB) (int, string) {
 	t.Helper()
 	return c.call(t, http.MethodGet, groups, "", nil)
 }
 
-// wants makes sure that a call is answered well, with these words in the answer.
+// wants checks that a call succeeds, with these words in the answer.
 func (c caller) wants(t testing.TB, method, path, body string, words ...string) {
 	t.Helper()
 	code, said := c.call(t, method, path, body, nil)
@@ -149,7 +149,7 @@ func (c caller) wants(t testing.TB, method, path, body string, words ...string) 
 	}
 }
 
-// watch reads a watch, a JSON object per line, in a goroutine of its own.
+// watch reads a watch in a goroutine of its own, one JSON object per line.
 type watch struct {
 	lines chan string // closed when it has ended
 	begun time.Time
@@ -188,7 +188,7 @@ func (c caller) watch(t testing.TB, method, path string, header http.Header) *wa
 	return w
 }
 
-// next returns the next line; there is none when the watch has ended.
+// next returns the next line; on is false when the watch has ended.
 func (w *watch) next(t testing.TB) (line string, on bool) {
 	t.Helper()
 	select {
@@ -200,7 +200,7 @@ func (w *watch) next(t testing.TB) (line string, on bool) {
 	}
 }
 
-// says reads on until a line has these words, or the watch has ended.
+// says reads on until a line contains these words, or the watch has ended.
 func (w *watch) says(t testing.TB, words string) bool {
 	t.Helper()
 	for {
@@ -211,7 +211,7 @@ func (w *watch) says(t testing.TB, words string) bool {
 	}
 }
 
-// until reads on until a line has these words.
+// until reads on until a line contains these words.
 func (w *watch) until(t testing.TB, words string) {
 	t.Helper()
 	if !w.says(t, words) {
@@ -219,7 +219,7 @@ func (w *watch) until(t testing.TB, words string) {
 	}
 }
 
-// access returns an operator's configuration that knows nothing but an Envoy.
+// access returns an operator's configuration that knows only an Envoy.
 func (s *site) access(p *proxy) sdk.Config {
 	config := s.Config()
 	config.Endpoints = []string{p.at("7480")}

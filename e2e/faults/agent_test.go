@@ -9,20 +9,20 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 )
 
-// mostStall is how long bytes may stand still when an agent is lost (E, goal 4).
+// mostStall is how long bytes may stop when an agent is lost (E, goal 4).
 const mostStall = 5 * time.Second
 
-// lose loses agents one after the other, each in the middle of a delivery of its own,
-// and wants those that it fed to stand still for a moment only, and nobody to get a byte twice.
+// lose loses agents one after another, each in the middle of a delivery of its own. It checks that
+// the nodes that the agent fed get nothing only for a moment, and that nobody gets a byte twice.
 func lose(t *testing.T, rounds int, lost, back func(n *faults.Net, agent string), flags ...string) {
-	// On a machine that is busy enough links would have several connections: what came ahead of a gap comes again then.
+	// On a busy machine links would have several connections, and then what came ahead of a gap comes again.
 	single := []string{"--data-stripes", "1"}
 	n := faults.Start(t, faults.Topology{
 		Agents: 3, Members: "abbc", Flags: map[string][]string{"agent-a": single, "agent-b": single, "agent-c": single},
 	})
 	var all faults.Distribution
 	for round := range rounds {
-		// The agent that the sender feeds, or one that others feed.
+		// The agent is the one that the sender feeds, or one that others feed.
 		agent, witness := "agent-b", []string{"m2", "m3"}
 		if round%3 == 2 {
 			agent, witness = "agent-a", []string{"m1", "m2", "m3", "m4"}
@@ -49,21 +49,21 @@ func lose(t *testing.T, rounds int, lost, back func(n *faults.Net, agent string)
 func kill(n *faults.Net, agent string)    { n.Kill(agent) }
 func restart(n *faults.Net, agent string) { n.Restart(agent) }
 
-// An agent that dies in the middle of a delivery costs its children a pause, and nobody
-// a byte: they go on at another agent where they were.
+// An agent that dies in the middle of a delivery costs its children a pause, but nobody a byte:
+// they go on at another agent where they were.
 func TestC1AgentIsKilled(t *testing.T) {
 	t.Parallel()
 	lose(t, 10, kill, restart, "--mode", "end-to-end", "--ack", "received")
 }
 
-// The same where agents acknowledge what nobody else has yet: the sender keeps it.
+// The same with agents that acknowledge what nobody else has yet: the sender keeps it.
 func TestC2AgentIsKilledThatAcknowledgedAlone(t *testing.T) {
 	t.Parallel()
 	lose(t, 6, kill, restart, "--mode", "hop", "--ack", "relayed")
 }
 
-// An agent that hangs is given up, and is of use again when it goes on: after its lease has ended, as a new
-// incarnation. Of what it goes on to send, nobody takes a byte.
+// An agent that hangs is given up. When it goes on it is of use again, after its lease has ended, as a new
+// incarnation. Nobody accepts a byte of what it still sends.
 func TestC3AgentIsFrozen(t *testing.T) {
 	t.Parallel()
 	lose(t, 4,

@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// death is that a machine's program was killed while a delivery ran: what its links carried by then, nobody says.
+// death notes that a machine's program was killed during a delivery: nobody says what its links had carried by then.
 type death struct{ delivery, machine string }
 
 // dies notes a death in all deliveries that run. What was reported of those that have ended still holds, as what will be reported of the
@@ -55,7 +55,7 @@ func (n *Net) Thaw(name string) {
 	n.must(n.Machine(name).Process.Continue())
 }
 
-// Cut loses all that goes to a machine or comes from it, without a word, until Heal.
+// Cut loses everything to and from a machine, without notice, until Heal.
 func (n *Net) Cut(name string) {
 	n.Helper()
 	n.must(n.Machine(name).Cable.Cut())
@@ -67,16 +67,16 @@ func (n *Net) Heal(name string) {
 	n.must(n.Machine(name).Cable.Heal())
 }
 
-// CutTo loses all that goes to a machine, but nothing that comes from it, until Heal.
+// CutTo loses everything to a machine, but nothing from it, until Heal.
 func (n *Net) CutTo(name string) {
 	n.Helper()
 	n.must(n.to(name).Cut())
 }
 
-// to is the way to a machine.
+// to returns the way to a machine.
 func (n *Net) to(name string) lab.Way { return n.Machine(name).Cable.From(n.lan) }
 
-// Swallow loses large packets to a machine, without a word, until the test ends.
+// Swallow loses large packets to a machine, without notice, until the test ends.
 func (n *Net) Swallow(name string) (proof func() error) {
 	n.Helper()
 	f := &fault.BlackHole{Way: n.to(name), Above: 1000}
@@ -84,26 +84,26 @@ func (n *Net) Swallow(name string) (proof func() error) {
 	return f.Proof
 }
 
-// Throttle limits what a machine gets to a rate; zero ends that.
+// Throttle limits the rate at which a machine receives; zero ends that.
 func (n *Net) Throttle(name string, rate link.Rate) {
 	n.Helper()
 	n.must(n.to(name).Step(rate))
 }
 
-// ThrottleSending limits what a machine sends to a rate; zero ends that.
+// ThrottleSending limits the rate at which a machine sends; zero ends that.
 func (n *Net) ThrottleSending(name string, rate link.Rate) {
 	n.Helper()
 	m := n.Machine(name)
 	n.must(m.Cable.From(m.Host).Step(rate))
 }
 
-// SlowDisk has a machine's disk write at a rate; zero ends that.
+// SlowDisk limits the rate at which a machine's disk writes; zero ends that.
 func (n *Net) SlowDisk(name string, rate link.Rate) {
 	n.Helper()
 	n.must(n.Machine(name).Disk.Slow(rate, 0))
 }
 
-// FillDisk leaves a machine's disk no room.
+// FillDisk fills a machine's disk completely.
 func (n *Net) FillDisk(name string) {
 	n.Helper()
 	f := &fault.FullDisk{Disk: n.Machine(name).Disk}

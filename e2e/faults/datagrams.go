@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// datagramSize and datagramPause are those of a stream in datagrams.
+	// datagramSize and datagramPause are the size of a stream's datagrams and the time between two of them.
 	datagramSize  = 1000
 	datagramPause = 10 * time.Millisecond
 )
 
-// Datagrams is a stream in datagrams on its way.
+// Datagrams is a stream in datagrams that is being pushed.
 type Datagrams struct {
 	*Net
 	*Push
@@ -25,7 +25,7 @@ type Datagrams struct {
 	once   sync.Once
 }
 
-// PushDatagrams pushes a stream in datagrams, a hundred a second, until it is ended.
+// PushDatagrams pushes a stream in datagrams, a hundred per second, until it is ended.
 func (n *Net) PushDatagrams(name string, flags ...string) *Datagrams {
 	n.Helper()
 	n.lossy[name] = true
@@ -52,7 +52,7 @@ func (d *Datagrams) say(to *os.File) {
 			return
 		case <-pace.C:
 			if _, err := to.Write(payload); err != nil {
-				return // the push has ended: whoever waits for its end says why
+				return // the push has ended: whoever waits for its end reports why
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func (d *Datagrams) End() {
 	d.saying.Wait()
 }
 
-// AwaitMore waits until each of some members has got so many datagrams more than it has.
+// AwaitMore waits until each of some members has received so many further datagrams.
 func (d *Datagrams) AwaitMore(count uint64, members ...string) {
 	d.Helper()
 	before := d.received()
@@ -79,7 +79,7 @@ func (d *Datagrams) AwaitMore(count uint64, members ...string) {
 	})
 }
 
-// received returns how many datagrams each member has got.
+// received returns how many datagrams each member has received.
 func (d *Datagrams) received() map[string]uint64 {
 	d.Helper()
 	counts := make(map[string]uint64)
@@ -115,7 +115,7 @@ func (n *Net) Parent(p *Push, node string) string {
 	return ""
 }
 
-// NoUDP loses datagrams from one machine to another without a word, until the test ends; all else gets through.
+// NoUDP loses datagrams from one machine to another without notice, until the test ends; everything else gets through.
 func (n *Net) NoUDP(from, to string) (proof func() error) {
 	n.Helper()
 	f := &fault.Firewall{Way: n.to(to), From: n.Machine(from).Host}

@@ -30,7 +30,7 @@ func TestC15DatagramsVanish(t *testing.T) {
 			stream.AwaitMore(50, "m1", "m2", "m3", "m4")
 			_, from, _ := strings.Cut(n.Parent(stream.Push, test.node), "/")
 			proof := n.NoUDP(from, test.to)
-			const named = 3 // at most, in one line
+			const named = 3 // at most so many are named in one line
 			for _, member := range test.unserved[:min(len(test.unserved), named)] {
 				n.Await("it is said that "+member+" gets nothing", func() bool { return isSaid(stream, "nothing comes to", member) })
 			}

@@ -8,9 +8,9 @@
 //	n.Kill("agent-b")
 //	n.AwaitComplete(push)
 //
-// Whatever a test does, it ends with what must hold always: no final name holds other
-// bytes than were pushed under it, the byte counters of every agent that lives balance,
-// each node received over a link what its neighbour sent, and no program has panicked.
+// Whatever a test does, at its end it checks what must always hold: no final name holds bytes other
+// than those pushed under it, the byte counters of every living agent balance, each node received
+// over a link what its neighbour sent, and no program has panicked.
 //
 // The tests are named after the catalogue of faults; docs/faults.md lists them.
 package faults

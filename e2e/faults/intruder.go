@@ -20,7 +20,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// DialData connects to an agent's data port from a machine that has no part in anything.
+// DialData connects to an agent's data port from a machine that takes no part in anything.
 func (n *Net) DialData(agent string) net.Conn {
 	n.Helper()
 	conn, err := n.dialData(agent)
@@ -35,14 +35,13 @@ func (n *Net) dialData(agent string) (net.Conn, error) {
 	return n.intruder.Dial(ctx, "tcp", n.Machine(agent).At(dataPort))
 }
 
-// SecurityOf is how a member would dial an agent.
+// SecurityOf returns the configuration with which a member would dial an agent.
 func (n *Net) SecurityOf(member, agent string) *tls.Config {
 	security := identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: identity.FilesIn(filepath.Join(n.Machine(member).dir, "config.credentials"))}
 	return security.Dial(identity.ID{Role: identity.Agent, Name: agent}, "groupcast-relay/1")
 }
 
-// Crowd keeps connections open at an agent's data port that say nothing, again when they
-// are closed, until leave.
+// Crowd keeps silent connections open at an agent's data port, and opens them again when they are closed, until leave.
 func (n *Net) Crowd(agent string, connections int) (leave func()) {
 	n.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,7 +55,7 @@ func (n *Net) Crowd(agent string, connections int) (leave func()) {
 					if first {
 						there <- struct{}{}
 					}
-					_, _ = conn.Read(make([]byte, 1)) // it is closed by one or the other
+					_, _ = conn.Read(make([]byte, 1)) // one end or the other closes it
 					stop()
 					conn.Close()
 				}
@@ -76,8 +75,7 @@ func (n *Net) Crowd(agent string, connections int) (leave func()) {
 	return leave
 }
 
-// LetLie starts a member that does not keep to the protocol. It is of node b, and asks
-// agent-a, too.
+// LetLie starts a member that violates the protocol. It is on node b, and also asks agent-a.
 func (n *Net) LetLie(name string) {
 	n.Helper()
 	m := n.Machine(name)

@@ -13,7 +13,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// smallCache has agents hold less than what is delivered.
+// smallCache makes agents hold less than what is delivered.
 var smallCache = map[string][]string{"agent-a": {"--cache-bytes=4MiB"}, "agent-b": {"--cache-bytes=4MiB"}}
 
 const size = 16 << 20
@@ -22,7 +22,7 @@ func slowMember(t *testing.T) *faults.Net {
 	return faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Flags: smallCache, Cables: map[string]link.Shape{"m2": {}}})
 }
 
-// One of 16 members has 1 Mbit/s: what happens to it is what the policy says, and to the others, too.
+// One of 16 members has 1 Mbit/s: what happens to it, and to the others, is what the policy says.
 func TestC7OneSlowOfSixteen(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "a" + strings.Repeat("b", 15), Flags: smallCache, Cables: map[string]link.Shape{"m2": {}}})
@@ -59,8 +59,8 @@ func TestC7OneSlowOfSixteen(t *testing.T) {
 	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "slow"})
 }
 
-// buffered is how far another can be ahead of the slowest: what the cache of the agent of both holds, and what is on
-// the way to that one.
+// buffered is how far another member can be ahead of the slowest: by what their agent's cache holds, and what is
+// under way to that member.
 const buffered = 4<<20 + 6<<20
 
 // Pace: the others go as fast as the slowest, however small the caches are.
@@ -84,7 +84,7 @@ func TestC7PaceHasAFloor(t *testing.T) {
 	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
 }
 
-// Detach: the others have all before the slow one, which gets all in the end.
+// Detach: the others have everything before the slow one, which gets everything in the end.
 func TestC7DetachGoesOnWithout(t *testing.T) {
 	t.Parallel()
 	n := slowMember(t)
@@ -108,7 +108,7 @@ func TestC7EvictGivesUp(t *testing.T) {
 	p := n.Push(n.Object("model", size), "--slow", "evict", "--slow-lag", "3MB", "--rate", "3MB")
 	d := n.AwaitEnd(p)
 	n.WantOutcomes(d, p, map[string]string{"m2": "slow"})
-	// It goes on from where it was given up when the same is pushed again.
+	// When the same object is pushed again, the member goes on from where it was given up.
 	n.Throttle("m2", 0)
 	n.AwaitComplete(n.Push(p.Object))
 }
@@ -136,7 +136,7 @@ func TestC6MemberStopsReading(t *testing.T) {
 	const lease = 10 * time.Second
 	for name, c := range map[string]struct {
 		flags []string
-		most  time.Duration // that the others stand still
+		most  time.Duration // the longest time for which the others may get nothing
 	}{
 		"detach": {[]string{"--slow", "detach"}, mostStall},
 		"pace":   {[]string{"--mode", "end-to-end", "--slow", "pace"}, lease + mostStall},
@@ -163,12 +163,12 @@ func TestC6MemberStopsReading(t *testing.T) {
 	}
 }
 
-// A member that is killed goes on where it was known to be synced, which its journal claims every 5 s.
+// A member that is killed goes on from what was known to be synced; its journal claims that every 5 s.
 func TestKilledMemberGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	n := slowMember(t)
 	p := n.Push(n.Object("model", size), "--rate", "1MB")
-	n.AwaitBytes(p, "m2", size-size/8) // nearly all: what a claim of 5 s ago lacks of it is about half
+	n.AwaitBytes(p, "m2", size-size/8) // nearly everything: what a claim that is 5 s old lacks of it is about half
 	n.Kill("m2")
 	carried := n.Carried("m2")
 	n.Restart("m2")
@@ -180,8 +180,8 @@ func TestKilledMemberGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// A cache of 4 MiB, an object many times as large, and a child that stalls: the agent
-// stays within its cache and 64 MiB (E, goal 8).
+// With a cache of 4 MiB, an object many times as large, and a child that stalls, the agent stays
+// within its cache and 64 MiB (E, goal 8).
 func TestC8StalledChildBoundsMemory(t *testing.T) {
 	n := slowMember(t)
 	for _, agent := range []string{"agent-a", "agent-b"} {
@@ -190,7 +190,7 @@ func TestC8StalledChildBoundsMemory(t *testing.T) {
 	p := n.Push(n.Object("model", 8*size), "--mode", "end-to-end", "--slow", "pace", "--rate", "128MB")
 	n.AwaitBytes(p, "m2", size)
 	n.Freeze("m2")
-	<-time.After(3 * time.Second) // the fault lasts as long
+	<-time.After(3 * time.Second) // the fault lasts for this long
 	n.Thaw("m2")
 	for ended := false; !ended; {
 		for _, agent := range []string{"agent-a", "agent-b"} {
@@ -209,8 +209,8 @@ func TestC8StalledChildBoundsMemory(t *testing.T) {
 	}
 }
 
-// An agent whose cache is in memory, of which it gets less than it may cache, is killed by the kernel: whom it fed go on
-// elsewhere, as when it is killed by anybody.
+// An agent whose cache is in memory, and which gets less memory than it may cache, is killed by the kernel. The nodes
+// that it fed go on elsewhere, as when it is killed in any other way.
 func TestC8AgentIsKilledForMemory(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{
@@ -222,7 +222,7 @@ func TestC8AgentIsKilledForMemory(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// A member that joins when all is over gets it from the cache: the sender is gone.
+// A member that joins when all is over gets the object from the cache: the sender is gone.
 func TestLateMemberIsFedFromTheCache(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
@@ -235,7 +235,7 @@ func TestLateMemberIsFedFromTheCache(t *testing.T) {
 	n.Await("the late member has it", func() bool { return n.Has("m3", p.Object) })
 }
 
-// A member that has the object already is COMPLETE without a byte of it.
+// A member that already has the object is COMPLETE without receiving a byte of it.
 func TestMemberThatHasItGetsNoByte(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab"})
@@ -248,7 +248,7 @@ func TestMemberThatHasItGetsNoByte(t *testing.T) {
 	}
 }
 
-// A member that has it needs nothing, and so nobody waits for what it would acknowledge.
+// A member that already has the object needs nothing, so nobody waits for its acknowledgements.
 func TestMemberThatHasItHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
@@ -260,8 +260,8 @@ func TestMemberThatHasItHoldsUpNobody(t *testing.T) {
 	n.AwaitComplete(n.Push(object, "--mode", "end-to-end"))
 }
 
-// A member's disk is slow: with pace the others wait for it, with detach they do not; what it cannot write yet is in
-// buffers that are bounded, at the agent and at the member.
+// A member's disk is slow: with pace the others wait for it, with detach they do not. What it cannot write yet is in
+// bounded buffers at the agent and at the member.
 func TestC53SlowDiskAtAMember(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Flags: smallCache, SlowDisks: []string{"m2"}})
@@ -284,7 +284,7 @@ func TestC53SlowDiskAtAMember(t *testing.T) {
 	p = n.Push(n.Object("detached", 2*size), "--slow", "detach")
 	n.AwaitBytes(p, "m1", 2*size)
 	n.AwaitBytes(p, "m3", 2*size)
-	if has := n.Received(n.Machine("m2"), p.Object); has > size { // the other has all, and may just be renaming it
+	if has := n.Received(n.Machine("m2"), p.Object); has > size { // the other has everything, and may just be renaming it
 		t.Errorf("the slow one has %d bytes already: nothing was shown", has)
 	}
 	n.SlowDisk("m2", 0)
@@ -302,8 +302,8 @@ func wantLittleMemory(t *testing.T, n *faults.Net, name string, most int64) {
 	}
 }
 
-// A disk that is too small, and one that fills up: FAILED(no_room) at that member, and
-// nothing is left there; the others have all.
+// A disk is too small, and another fills up: FAILED(no_room) at that member, and nothing is left
+// there; the others get everything.
 func TestC48NoRoomAtAMember(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Disks: map[string]link.Bytes{"m2": 8 * link.MiB, "m3": 64 * link.MiB}})
@@ -318,14 +318,14 @@ func TestC48NoRoomAtAMember(t *testing.T) {
 	}
 }
 
-// An agent whose cache has no disk left is gone round.
+// An agent that has no disk space left for its cache is bypassed.
 func TestC48NoRoomAtAnAgent(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 8 * link.MiB}})
 	n.AwaitComplete(n.Push(n.Object("model", 2*size), "--rate", "16MB"))
 }
 
-// So is one whose disk others have filled, by its own word, and its log says so once.
+// So is an agent whose disk others have filled: it says so itself, and its log does once.
 func TestC48DiskOfACacheIsFilled(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Disks: map[string]link.Bytes{"agent-b": 96 * link.MiB}})
@@ -342,8 +342,8 @@ func TestC48DiskOfACacheIsFilled(t *testing.T) {
 	}
 }
 
-// One that is the only one, and whose disk others fill, gives back what all its members have, and goes on over the
-// link that it has.
+// If the only agent's disk is filled by others, the agent gives back what all its members have, and goes on over
+// its existing link.
 func TestC48OnlyCacheGivesRoom(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aaaa", Disks: map[string]link.Bytes{"agent-a": 40 * link.MiB}})
@@ -359,8 +359,8 @@ func TestC48OnlyCacheGivesRoom(t *testing.T) {
 	}
 }
 
-// Where there is nothing to give back, it takes a minute; the sender says why nothing moves, and sends next to nothing
-// again meanwhile.
+// If there is nothing to give back, it takes a minute to end. The sender says why nothing moves, and meanwhile sends
+// hardly anything again.
 func TestC48OnlyCacheHasNoRoom(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aa", Disks: map[string]link.Bytes{"agent-a": 40 * link.MiB}})
@@ -391,7 +391,7 @@ func TestC12AgentDamagesWhatItFeeds(t *testing.T) {
 	}
 }
 
-// Without another agent nobody is COMPLETE with it.
+// Without another agent nobody becomes COMPLETE with it.
 func TestC12NoOtherAgent(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "aaa"})
@@ -399,13 +399,13 @@ func TestC12NoOtherAgent(t *testing.T) {
 	n.WantOutcomes(n.AwaitEnd(p), p, map[string]string{"m2": "damaged"})
 }
 
-// damaged pushes an object of which the last agent changes what it gives to m2.
+// damaged pushes an object of which the last agent feeds m2 changed bytes.
 func damaged(n *faults.Net) *faults.Push {
 	p := n.Push(n.Object("model", size), "--rate", "4MB")
 	n.AwaitBytes(p, "m1", 1<<20)
 	n.Freeze("m2") // it will be fed what has been damaged
 	n.AwaitBytes(p, "m3", 15<<20)
-	n.DamageCache(n.Agents[len(n.Agents)-1].Name(), 14<<20) // beyond what is on its way to it: buffers have 10 MiB
+	n.DamageCache(n.Agents[len(n.Agents)-1].Name(), 14<<20) // beyond what is under way to it: buffers have 10 MiB
 	n.Await("m1 has verified what it got", func() bool { return n.Receipt(p, "m1").GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE })
 	n.Thaw("m2")
 	return p

@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// controlGroup is what the kernel bounds the memory of a machine's program by: what is in its disk in memory counts, too.
+// controlGroup is how the kernel bounds the memory of a machine's program; the content of its disk in memory counts, too.
 type controlGroup struct {
 	dir    string
 	events string // the file that counts kills
 }
 
-// LimitMemory bounds what memory a machine's program may use from now on: where it wants more, the kernel kills it.
+// LimitMemory bounds the memory that a machine's program may use from now on: if it wants more, the kernel kills it.
 func (n *Net) LimitMemory(name string, limit int64) {
 	n.Helper()
 	g := controlGroup{dir: "/sys/fs/cgroup/memory", events: "memory.oom_control"}
@@ -30,7 +30,7 @@ func (n *Net) LimitMemory(name string, limit int64) {
 	g.dir = filepath.Join(g.dir, "groupcast-"+name+"-"+pid)
 	n.must(os.Mkdir(g.dir, 0o755))
 	n.Cleanup(func() {
-		_ = m.Process.Kill() // it has to be empty
+		_ = m.Process.Kill() // the group has to be empty
 		n.must(os.Remove(g.dir))
 	})
 	n.must(os.WriteFile(filepath.Join(g.dir, bound), []byte(strconv.FormatInt(limit, 10)), 0))

@@ -10,14 +10,14 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// mostHalfOpen is how long a link may be held whose other end is gone (E, goal 4).
+// mostHalfOpen is how long a link may be kept whose other end is gone (E, goal 4).
 const mostHalfOpen = 10 * time.Second
 
-// mostOfTwoBlamed is how long bytes may stand still where an agent blames its neighbour, which is taken out first: what an
+// mostOfTwoBlamed is how long bytes may stop if an agent blames its neighbour, which is taken out first: as long as an
 // agent that moves nothing would stay if nobody complained.
 const mostOfTwoBlamed = 15 * time.Second
 
-// A cable that is cut without a word, in the middle of a delivery.
+// A cable is cut without notice, in the middle of a delivery.
 func TestC4CutWithBytesUnderWay(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
@@ -42,7 +42,7 @@ func wantShortStalls(t *testing.T, stalls *faults.Stalls, most time.Duration, me
 	}
 }
 
-// The same while there is nothing to send: the agent finds out, and lets the link go.
+// The same while there is nothing to send: the agent notices, and gives the link up.
 func TestC4CutWhileIdle(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"m2": {}}})
@@ -58,8 +58,8 @@ func TestC4CutWhileIdle(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// A member that hangs takes nothing: its window closes. The agent lets the link go, the
-// others have all meanwhile, and so has the member when it goes on.
+// A member that hangs takes nothing: its window closes. The agent gives the link up and the others
+// get everything meanwhile; so does the member when it goes on.
 func TestC4ZeroWindow(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
@@ -74,8 +74,8 @@ func TestC4ZeroWindow(t *testing.T) {
 	n.AwaitComplete(p)
 }
 
-// What an agent keeps for a member that is gone is given back when its lease has ended. Of a stream, nothing else
-// is kept.
+// What an agent keeps for a member that is gone is given back when the member's lease has ended. Nothing else is
+// kept of a stream.
 func TestC4CacheIsFreed(t *testing.T) {
 	const segment = 1 << 20
 	flags := map[string][]string{"agent-b": {"--cache-bytes=32MiB"}}
@@ -94,12 +94,12 @@ func TestC4CacheIsFreed(t *testing.T) {
 			n.Await("nothing is kept but a part of a segment", func() bool { return held() < segment })
 			lose(n)
 			stream.Write(8<<20, 24<<20)
-			n.Await("what the member lacks is kept", func() bool { return held() >= 8<<20 }) // the rest may be on its way
+			n.Await("what the member lacks is kept", func() bool { return held() >= 8<<20 }) // the rest may be under way
 			n.AwaitWithin(2*mostHalfOpen, "it is given back", func() bool { return held() < segment })
 			stream.End()
 			n.AwaitBytes(p, "m1", 24<<20)
 			n.AwaitBytes(p, "m3", 24<<20)
-			n.Kill("m2") // it would wait for the rest of the stream, a part of which it has
+			n.Kill("m2") // it would wait for the rest of the stream, of which it has a part
 			if err := os.RemoveAll(n.Machine("m2").Into()); err != nil {
 				t.Error(err)
 			}
@@ -107,8 +107,8 @@ func TestC4CacheIsFreed(t *testing.T) {
 	}
 }
 
-// What goes to an agent is lost; what it says is heard. Members whom it fed go on at another, and no byte comes
-// from both: nobody is served by two parents.
+// What goes to an agent is lost, and what it says is heard. The members that it fed go on at another agent, and
+// no byte comes from both: nobody is served by two parents.
 func TestC5OneWayCut(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
@@ -123,7 +123,7 @@ func TestC5OneWayCut(t *testing.T) {
 	n.WantNothingTwice()
 }
 
-// Large packets to an agent vanish: signs of life come through, bytes do not.
+// Large packets to an agent vanish: signs of life get through, bytes do not.
 func TestC15LargePacketsVanish(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 3, Members: "abbc", Cables: map[string]link.Shape{"agent-b": {}}})
@@ -139,8 +139,8 @@ func TestC15LargePacketsVanish(t *testing.T) {
 	}
 }
 
-// Agents are cut off one after the other, and come back in another order: nothing is
-// lost while that lasts, and all is there soon after.
+// Agents are cut off one after another, and come back in another order: nothing is lost meanwhile,
+// and soon after everything is there.
 func TestC18AgentsComeAndGo(t *testing.T) {
 	t.Parallel()
 	cables := map[string]link.Shape{"agent-a": {}, "agent-b": {}, "agent-c": {}}

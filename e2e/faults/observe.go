@@ -21,7 +21,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// patience is how long anything may take that has no bound of its own.
+// patience is how long anything may take that has no limit of its own.
 const patience = 60 * time.Second
 
 // Await waits until something holds.
@@ -30,7 +30,7 @@ func (n *Net) Await(what string, holds func() bool) {
 	n.AwaitWithin(patience, what, holds)
 }
 
-// AwaitWithin waits until something holds, which must be soon enough.
+// AwaitWithin waits until something holds, which must happen within a limit.
 func (n *Net) AwaitWithin(limit time.Duration, what string, holds func() bool) {
 	n.Helper()
 	for end := time.Now().Add(limit); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -56,7 +56,7 @@ func (n *Net) call(m *Machine, config string, args ...string) (stdout []byte, er
 	return stdout, err
 }
 
-// run runs the groupcast command as the operator; it must succeed.
+// run runs the groupcast command as the operator; it has to succeed.
 func (n *Net) run(m *Machine, args ...string) []byte {
 	n.Helper()
 	stdout, err := n.call(m, n.access(), args...)
@@ -64,7 +64,7 @@ func (n *Net) run(m *Machine, args ...string) []byte {
 	return stdout
 }
 
-// list runs a command that lists something, and gives each to take.
+// list runs a command that lists something, and calls take with each item.
 func (n *Net) list(what string, take func(text []byte) error) {
 	n.Helper()
 	var texts []json.RawMessage
@@ -84,7 +84,7 @@ func (n *Net) deliveries() (all []*groupv1.Delivery) {
 	return all
 }
 
-// Agent returns an agent as the managers know it; empty if they do not.
+// Agent returns an agent as the managers know it; empty if they do not know it.
 func (n *Net) Agent(name string) *agentv1.Agent {
 	n.Helper()
 	found := new(agentv1.Agent)
@@ -107,7 +107,7 @@ func (n *Net) Delivery(id string) *groupv1.Delivery {
 	return d
 }
 
-// Receipt returns what the managers know of a delivery at a member; empty if they do not.
+// Receipt returns a member's receipt for a delivery; empty if the managers have none.
 func (n *Net) Receipt(p *Push, member string) *groupv1.Receipt {
 	n.Helper()
 	for _, r := range n.Delivery(p.ID).GetReceipts() {
@@ -118,7 +118,7 @@ func (n *Net) Receipt(p *Push, member string) *groupv1.Receipt {
 	return new(groupv1.Receipt)
 }
 
-// get asks a machine's admin port.
+// get returns a page of a machine's admin port.
 func (n *Net) get(m *Machine, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func (n *Net) Metrics(m *Machine) (map[string]float64, error) {
 	return sums, nil
 }
 
-// Metric returns one of them; it must be there.
+// Metric returns one of the Metrics, which must exist.
 func (n *Net) Metric(name, metric string) float64 {
 	n.Helper()
 	all, err := n.Metrics(n.Machine(name))

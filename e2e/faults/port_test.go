@@ -16,11 +16,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// openTime is how long a connection may take to become a link: then it is closed.
+// openTime is how long a connection may take to become a link before it is closed.
 const openTime = 5 * time.Second
 
-// 500 connections that say nothing at an agent's data port: deliveries go on as before,
-// and new links are opened.
+// With 500 silent connections at an agent's data port, deliveries go on as before, and new links are opened.
 func TestC9IdleConnections(t *testing.T) {
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
 	elapsed := func(name string) time.Duration {
@@ -31,7 +30,7 @@ func TestC9IdleConnections(t *testing.T) {
 		}
 		return slowest
 	}
-	// The best of three each, in turns: other load on the machine hits both alike.
+	// The best of three is taken of each, in turns: other load on the machine affects both alike.
 	alone, crowded := time.Hour, time.Hour
 	for i := range 3 {
 		round := string(rune('1' + i))
@@ -46,7 +45,7 @@ func TestC9IdleConnections(t *testing.T) {
 	}
 }
 
-// A handshake that is dripped is broken off.
+// A handshake that only drips is broken off.
 func TestC10DrippedHandshake(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
@@ -77,15 +76,14 @@ func TestC10DrippedHandshake(t *testing.T) {
 	}
 }
 
-// garbageMemory is what a connection that is no link may cost.
+// garbageMemory is how much memory a connection that does not become a link may cost.
 const garbageMemory = 64 << 10
 
-// Whatever comes to the data port that is no link is closed, costs next to nothing, and
-// harms nobody.
+// Whatever comes to the data port and is not a link is closed, costs hardly anything, and harms nobody.
 func TestC11Garbage(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
-	n.AwaitComplete(n.Push(n.Object("model", size))) // what the agent takes for its work it has taken
+	n.AwaitComplete(n.Push(n.Object("model", size))) // by now the agent has allocated what it needs for its work
 	before := n.Machine("agent-a").PeakMemory(t)
 	connections := 0
 	for range 2 {
@@ -102,8 +100,8 @@ func TestC11Garbage(t *testing.T) {
 	n.AwaitComplete(n.Push(n.Object("next", size)))
 }
 
-// sendGarbage opens connections for every kind of garbage, fewer in all than an agent lets be opened at once from one address,
-// and waits until all are closed.
+// sendGarbage opens connections for every kind of garbage, in all fewer than an agent allows one address to have in the
+// opening, and waits until all are closed.
 func sendGarbage(t *testing.T, n *faults.Net) (connections int) {
 	t.Helper()
 	const each = 3
@@ -150,7 +148,7 @@ func sendGarbage(t *testing.T, n *faults.Net) (connections int) {
 	return connections
 }
 
-// wantClosed sends garbage, and wants the connection to end.
+// wantClosed sends garbage, and checks that the connection is closed.
 func wantClosed(t *testing.T, name string, conn net.Conn, garbage []byte) {
 	t.Helper()
 	defer conn.Close()
@@ -170,8 +168,8 @@ func wantClosed(t *testing.T, name string, conn net.Conn, garbage []byte) {
 	}
 }
 
-// A member of the group that acknowledges what it was never sent, sends frames that
-// cannot be, or asks whom it must not: each link is closed, and the others have all, at the sender's rate.
+// A member of the group acknowledges what it was never sent, sends impossible frames, or asks agents that
+// it must not ask: each link is closed, and the others get everything, at the sender's rate.
 func TestC13MemberLies(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "ab", Late: "b"})
@@ -193,7 +191,7 @@ func TestC13MemberLies(t *testing.T) {
 		t.Errorf("the liar says:\n%s", said)
 	}
 	ended := n.AwaitEnd(p)
-	n.WantOutcomes(ended, p, map[string]string{"m3": "slow"}) // as all are who are given up
+	n.WantOutcomes(ended, p, map[string]string{"m3": "slow"}) // as for everybody who is given up
 	wantRate(t, ended, 8e6)
 	if n.Metric("agent-b", "groupcast_agent_refused_links_total") < 9 {
 		t.Error("lies are not counted")
@@ -203,8 +201,8 @@ func TestC13MemberLies(t *testing.T) {
 // endToEndWindow is how far others can be ahead of a member that acknowledges nothing.
 const endToEndWindow = 16 << 20
 
-// wantRate wants others to get what they lacked when m3 was given up at the sender's rate: what m3 claimed to have makes the sender
-// neither faster nor slower.
+// wantRate checks that others get what they lacked when m3 was given up at the sender's rate: what m3 claimed to have makes the
+// sender neither faster nor slower.
 func wantRate(t *testing.T, ended *groupv1.Delivery, bytesPerSecond float64) {
 	t.Helper()
 	at := make(map[string]time.Time)
@@ -221,8 +219,8 @@ func wantRate(t *testing.T, ended *groupv1.Delivery, bytesPerSecond float64) {
 	}
 }
 
-// An agent that can open 64 files only, and a crowd at its door: it waits instead of
-// spinning, and is of use again when the crowd has gone.
+// An agent can open only 64 files, and there is a crowd at its door: it waits instead of spinning,
+// and is of use again when the crowd has gone.
 func TestC17FewDescriptors(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
@@ -232,7 +230,7 @@ func TestC17FewDescriptors(t *testing.T) {
 	leave := n.Crowd("agent-b", 200)
 	used := n.Machine("agent-b").ProcessorTime(t)
 	const span = 2 * time.Second
-	<-time.After(span) // what is measured
+	<-time.After(span) // this is what is measured
 	share := float64(n.Machine("agent-b").ProcessorTime(t)-used) / float64(span)
 	t.Logf("the agent took %.0f %% of a processor", 100*share)
 	if share > 0.2 {

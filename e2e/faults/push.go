@@ -43,7 +43,7 @@ func (n *Net) Object(name string, size int64) Object {
 	return o
 }
 
-// Push is an object on its way.
+// Push is an object that is being pushed.
 type Push struct {
 	ID      string
 	Object  Object
@@ -78,7 +78,7 @@ func (n *Net) awaitBegin(p *Push) {
 	n.pushes = append(n.pushes, p)
 }
 
-// TryPush starts a push of which nothing may come.
+// TryPush starts a push that may fail.
 func (n *Net) TryPush(object Object, flags ...string) *Push {
 	n.Helper()
 	p := n.preparePush(object, object.Path, flags)
@@ -92,14 +92,14 @@ func (n *Net) preparePush(object Object, source string, flags []string) *Push {
 	return &Push{Object: object, Process: n.groupcast(s, s.config(), args...)}
 }
 
-// Stream is what a push reads.
+// Stream is the input of a push.
 type Stream struct {
 	*Net
 	from *os.File
 	to   *os.File
 }
 
-// PushStream pushes a stream, of which an object will be written.
+// PushStream pushes a stream, to which an object will be written.
 func (n *Net) PushStream(object Object, flags ...string) (*Push, *Stream) {
 	n.Helper()
 	p := n.preparePush(object, "-", append([]string{"--stream", "--name", object.Name}, flags...))
@@ -131,10 +131,10 @@ func (s *Stream) End() {
 	s.must(s.to.Close())
 }
 
-// incomplete is what the name of a stream ends with at a member of which not all has come.
+// incomplete is the suffix of a stream's name at a member that does not have all of it.
 const incomplete = ".incomplete"
 
-// AwaitStream waits until every member has so much of a stream that goes on.
+// AwaitStream waits until every member has so many bytes of a stream that goes on.
 func (n *Net) AwaitStream(p *Push, bytes int64) {
 	n.Helper()
 	for _, m := range n.Members {
@@ -153,7 +153,7 @@ func (n *Net) Received(m *Machine, object Object) int64 {
 	return n.Partials(m.name)
 }
 
-// AwaitBytes waits until a member has so much of an object.
+// AwaitBytes waits until a member has so many bytes of an object.
 func (n *Net) AwaitBytes(p *Push, member string, bytes int64) {
 	n.Helper()
 	n.Await(fmt.Sprintf("%s has %d bytes of %s", member, bytes, p.Object.Name), func() bool {
@@ -178,7 +178,7 @@ func (n *Net) AwaitEnd(p *Push) *groupv1.Delivery {
 	return d
 }
 
-// AwaitComplete waits until a delivery has ended, which must be COMPLETE at every member.
+// AwaitComplete waits until a delivery has ended, and checks that it is COMPLETE at every member.
 func (n *Net) AwaitComplete(p *Push) *groupv1.Delivery {
 	n.Helper()
 	d := n.AwaitEnd(p)
@@ -189,8 +189,7 @@ func (n *Net) AwaitComplete(p *Push) *groupv1.Delivery {
 	return d
 }
 
-// WantOutcomes wants every member to have the object, but for those that are to have
-// failed, with a reason each.
+// WantOutcomes checks that every member has the object, except for those that have to have failed, each for a given reason.
 func (n *Net) WantOutcomes(d *groupv1.Delivery, p *Push, failed map[string]string) {
 	n.Helper()
 	for _, r := range d.GetReceipts() {
@@ -210,7 +209,7 @@ func (n *Net) WantOutcomes(d *groupv1.Delivery, p *Push, failed map[string]strin
 	}
 }
 
-// All returns the same reason for every member that was started with the others.
+// All returns the same reason for every member that was started at the beginning.
 func (n *Net) All(reason string) map[string]string {
 	failed := make(map[string]string)
 	for _, m := range n.Members[:len(n.topology.Members)] {
@@ -219,7 +218,7 @@ func (n *Net) All(reason string) map[string]string {
 	return failed
 }
 
-// Partials returns how many bytes a member keeps of what has not arrived whole.
+// Partials returns how many bytes a member keeps of incomplete objects.
 func (n *Net) Partials(name string) (bytes int64) {
 	partials, _ := filepath.Glob(filepath.Join(n.Machine(name).Into(), ".groupcast-partial", "*", "content"))
 	for _, partial := range partials {
@@ -255,7 +254,7 @@ func (n *Net) hash(m *Machine, name string) (sum [32]byte) {
 	return [32]byte(hash.Sum(nil))
 }
 
-// check checks what must hold whatever happened.
+// check checks what must hold whatever has happened.
 func (n *Net) check() {
 	for _, m := range n.Members {
 		n.checkFinalNames(m)
@@ -276,7 +275,8 @@ func (n *Net) check() {
 	}
 }
 
-// checkFinalNames checks that every file of a member is whole and was pushed, but for streams whose names say that they are not.
+// checkFinalNames checks that every file of a member is complete and was pushed, except for streams whose names say
+// that they are incomplete.
 func (n *Net) checkFinalNames(m *Machine) {
 	entries, err := os.ReadDir(m.Into())
 	if err != nil {
@@ -293,8 +293,8 @@ func (n *Net) checkFinalNames(m *Machine) {
 	}
 }
 
-// checkBalance checks that what an agent received is what it discarded and holds. The
-// three are read one after the other, so they may need a moment to agree.
+// checkBalance checks that an agent has discarded or still holds everything that it received. The
+// three counters are read one after another, so it may take a moment until they agree.
 func (n *Net) checkBalance(m *Machine) {
 	if m.Process == nil || n.ended(m) {
 		return
@@ -314,7 +314,7 @@ func (n *Net) checkBalance(m *Machine) {
 	}
 }
 
-// book returns what all have said by now of links that have ended.
+// book returns what all programs have said so far of links that have ended.
 func (n *Net) book() *links.Book {
 	book := new(links.Book)
 	for _, m := range n.machines {
@@ -328,7 +328,7 @@ func (n *Net) isMute(delivery, machine string) bool {
 	return n.liars[machine] || n.killed[death{delivery, machine}]
 }
 
-// Book returns what both ends of all links said that these carried, when they agree. The last ones may need a moment to end.
+// Book returns what both ends of all links said that these carried, once they agree. The last links may need a moment to end.
 func (n *Net) Book() *links.Book {
 	n.Helper()
 	book := n.book()
@@ -345,7 +345,7 @@ func (n *Net) Book() *links.Book {
 	}
 }
 
-// WantNothingTwice wants each byte of what was pushed to have come to each member once, from whomever.
+// WantNothingTwice checks that each byte of what was pushed came to each member only once, whoever sent it.
 func (n *Net) WantNothingTwice() {
 	n.Helper()
 	book := n.Book()

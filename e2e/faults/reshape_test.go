@@ -9,15 +9,15 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// "When data accumulation occurs, the host […] is moved to a lower level in the multicast
-// tree […] where it will no longer adversely affect other hosts" (002 §3.1.2): while data flows,
-// and no byte is sent twice for it. The next delivery starts with what was learnt.
+// "When data accumulation occurs, the host […] is moved to a lower level in the multicast tree […]
+// where it will no longer adversely affect other hosts" (002 §3.1.2): this happens while data
+// flows, and no byte is sent twice for it. The next delivery starts with what was learnt.
 func TestSlowAgentMovesDown(t *testing.T) {
 	const size = 32 << 20
 	slow := link.Shape{Rate: 16 * link.Mbit, Delay: time.Millisecond, Queue: link.Packets(100)}
 	n := faults.Start(t, faults.Topology{Agents: 4, Members: "abcd", Cables: map[string]link.Shape{"agent-b": slow}})
 	first := n.Push(n.Object("first", size))
-	others := func(p *faults.Push) { // of m2, whose agent is the slow one: wherever that is in the tree
+	others := func(p *faults.Push) { // all but m2, whose agent is the slow one: wherever that is in the tree
 		for _, member := range []string{"m1", "m3", "m4"} {
 			n.AwaitBytes(p, member, size)
 		}
@@ -46,7 +46,7 @@ func TestSlowGiverMovesDown(t *testing.T) {
 	const size = 64 << 20
 	n := faults.Start(t, faults.Topology{Agents: 5, Members: "abcde", Cables: map[string]link.Shape{"agent-b": {}}})
 	n.ThrottleSending("agent-b", 32*link.Mbit)
-	others := func(p *faults.Push) { // of m2, whose agent is the slow one: wherever that is in the tree
+	others := func(p *faults.Push) { // all but m2, whose agent is the slow one: wherever that is in the tree
 		for _, member := range []string{"m1", "m3", "m4", "m5"} {
 			n.AwaitBytes(p, member, size)
 		}
@@ -69,7 +69,7 @@ func TestSlowGiverMovesDown(t *testing.T) {
 	n.AwaitComplete(second)
 }
 
-// wantChanges checks why a delivery's tree changed.
+// wantChanges checks the causes of the changes of a delivery's tree.
 func wantChanges(t *testing.T, n *faults.Net, p *faults.Push, want ...string) {
 	t.Helper()
 	changes := n.Delivery(p.ID).GetTreeChanges()

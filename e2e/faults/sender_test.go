@@ -14,8 +14,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// A sender that dies: every member is FAILED(sender_lost) and keeps what it has. When the
-// same is pushed again, it goes on from there.
+// If a sender dies, every member is FAILED(sender_lost) and keeps what it has. When the same object
+// is pushed again, it goes on from there.
 func TestC61SenderDies(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb", Cables: map[string]link.Shape{"sender": {}}})
@@ -49,8 +49,8 @@ func TestC61SenderDies(t *testing.T) {
 	}
 }
 
-// A source that changes while it is sent: FAILED(source_changed), and nobody has a
-// mixture of both. One that another takes the place of is delivered as it was.
+// If a source changes while it is being sent: FAILED(source_changed), and nobody has a mixture of
+// both. A source that is replaced by another file is delivered as it was.
 func TestSourceChanges(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "abb"})
@@ -89,7 +89,7 @@ func TestSourceChanges(t *testing.T) {
 	})
 }
 
-// What cannot be read is refused before anything begins.
+// A source that cannot be read is refused before anything begins.
 func TestSourceCannotBeRead(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1, Members: "a"})
@@ -109,7 +109,7 @@ func TestSourceCannotBeRead(t *testing.T) {
 	}
 }
 
-// Nobody receives: the sender is told at once.
+// If nobody receives, the sender is told at once.
 func TestNoReceivers(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 1})
@@ -129,8 +129,7 @@ func wantRefused(t *testing.T, n *faults.Net, object faults.Object, status int, 
 	}
 }
 
-// away is how long managers are gone in the middle of a delivery. "make static-stability"
-// has it last ten minutes.
+// away returns how long managers are gone in the middle of a delivery. "make static-stability" makes it ten minutes.
 func away(t *testing.T) time.Duration {
 	text := os.Getenv("GROUPCAST_FAULTS_AWAY")
 	if text == "" {
@@ -143,8 +142,8 @@ func away(t *testing.T) time.Duration {
 	return span
 }
 
-// All managers are gone while bytes flow: they flow on, members that have all put it in
-// its place, as the sender had sealed it, and when a manager is back the delivery ends
+// All managers are gone while bytes flow. The bytes go on flowing; members that have everything put
+// it in its place, as the sender had sealed it; and when a manager is back the delivery ends
 // COMPLETE.
 func TestP11ManagersAreGone(t *testing.T) {
 	t.Parallel()

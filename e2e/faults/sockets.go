@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 )
 
-// OtherCongestions are the congestion controls that can be asked for, and that machines use for nothing else.
+// OtherCongestions returns the congestion controls that can be chosen and that the machines do not otherwise use.
 func (n *Net) OtherCongestions() []string {
 	n.Helper()
 	read := func(name string) []string {
@@ -29,7 +29,8 @@ func (n *Net) OtherCongestions() []string {
 	})
 }
 
-// Congestions returns how many connections of a program to another machine have which congestion control.
+// Congestions returns the congestion controls of a program's connections to another machine, each with the number of
+// these connections.
 func (n *Net) Congestions(process *lab.Process, to string) map[string]int {
 	n.Helper()
 	of, err := unix.PidfdOpen(process.Pid(), 0)
@@ -48,11 +49,12 @@ func (n *Net) Congestions(process *lab.Process, to string) map[string]int {
 	return counts
 }
 
-// congestion returns what a descriptor of a program uses, if it is a connection to a machine, whose address has port 0.
+// congestion returns the congestion control of a program's descriptor, if that is a connection to a machine, whose
+// address is given with port 0.
 func congestion(of, descriptor int, machine string) string {
 	socket, err := unix.PidfdGetfd(of, descriptor, 0)
 	if err != nil {
-		return "" // it is closed by now
+		return "" // it has been closed meanwhile
 	}
 	defer unix.Close(socket)
 	peer, err := unix.Getpeername(socket)
@@ -76,7 +78,7 @@ func congestion(of, descriptor int, machine string) string {
 	return name
 }
 
-// Read returns how many bytes a machine's program has read, what the kernel sent for it out of files among them.
+// Read returns how many bytes a machine's program has read, including what the kernel sent for it out of files.
 func (m *Machine) Read(t testing.TB) (bytes int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", m.Process.Pid()))

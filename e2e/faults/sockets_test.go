@@ -40,8 +40,8 @@ func TestCongestionIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// In plaintext the kernel moves what comes to an agent into its cache, and from there to its children. It counts as read by the
-// agent what it sends out of a file, once for each child, and nothing else.
+// In plaintext the kernel moves what comes to an agent into its cache, and from there to its children. What the kernel sends
+// out of a file counts as read by the agent, once for each child, and nothing else does.
 func TestPlaintextIsNotReadByAgents(t *testing.T) {
 	t.Parallel()
 	n := faults.Start(t, faults.Topology{Agents: 2, Members: "bb", Policy: []string{"--data-plane", "plaintext"}})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Stalls watches how long members get nothing of an object.
+// Stalls watches for how long members get nothing of an object.
 type Stalls struct {
 	stop    chan struct{}
 	watches sync.WaitGroup
@@ -16,7 +16,7 @@ type Stalls struct {
 	longest map[string]time.Duration
 }
 
-// WatchStalls watches members from their first byte of an object to the last.
+// WatchStalls watches members from their first byte of an object to their last.
 func (n *Net) WatchStalls(p *Push) *Stalls {
 	s := &Stalls{stop: make(chan struct{}), longest: make(map[string]time.Duration)}
 	for _, m := range n.Members {
@@ -38,7 +38,7 @@ func (n *Net) WatchStalls(p *Push) *Stalls {
 	return s
 }
 
-// growth is how something grows.
+// growth notes how something grows.
 type growth struct {
 	bytes   int64
 	at      time.Time
@@ -69,16 +69,16 @@ func (s *Stalls) Of(member string) time.Duration {
 	return s.longest[member]
 }
 
-// Distribution is what was seen of one duration.
+// Distribution holds the observed values of a duration.
 type Distribution []time.Duration
 
-// Quantile returns the duration that so large a share does not exceed.
+// Quantile returns the duration that a share of the values does not exceed.
 func (d Distribution) Quantile(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(d))
 	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
 }
 
-// String lists the quantiles that matter.
+// String lists the most telling quantiles.
 func (d Distribution) String() string {
 	var parts []string
 	for _, share := range []float64{0, 0.5, 0.9, 0.99} {

@@ -11,11 +11,11 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// far is a cable on which one connection carries a small part of what there is.
+// far is a cable on which one connection gets only a small part of the rate.
 var far = link.Shape{Rate: 50 * link.Mbit, Delay: 20 * time.Millisecond, Loss: 0.005, Queue: link.Packets(200)}
 
-// farNet has the sender's agent behind such a cable: it is far from the sender, and from the
-// other agent, which is near its members.
+// farNet puts the sender's agent behind such a cable: it is far from the sender, and from the other
+// agent, which is near its members.
 func farNet(t *testing.T, flags ...string) *faults.Net {
 	return faults.Start(t, faults.Topology{
 		Agents: 2, Members: "bb", Policy: []string{"--congestion", "reno"},
@@ -23,7 +23,7 @@ func farNet(t *testing.T, flags ...string) *faults.Net {
 	})
 }
 
-// farLinks are those to and from the agent behind it.
+// farLinks returns the use of links to and from the agent behind that cable.
 func farLinks(d *groupv1.Delivery) (uses []*groupv1.LinkUse) {
 	for _, use := range d.GetMeasurements().GetLinks() {
 		if use.GetTo() == "agent-a" || use.GetFrom() == "agent-a" {
@@ -38,8 +38,8 @@ func elapsed(d *groupv1.Delivery, member string) time.Duration {
 	return d.GetReceipts()[i].GetElapsed().AsDuration()
 }
 
-// A far link is made of stripes, no more than the agent there may have, and several times as fast as a single
-// connection; the delivery says how many and why.
+// A far link has several stripes, but no more than the agent there may have, and is several times as fast as
+// a single connection; the delivery says how many stripes there are, and why.
 func TestFarLinkHasStripes(t *testing.T) {
 	took := map[string]time.Duration{}
 	for _, tt := range []struct {
@@ -69,8 +69,8 @@ func TestFarLinkHasStripes(t *testing.T) {
 	}
 }
 
-// A far link whose rate goes up and down, and which is cut for moments: its stripes break and
-// come back, and what arrives is whole.
+// The rate of a far link goes up and down, and the link is cut for moments: its stripes break and
+// come back, and what arrives is complete and right.
 func TestFarLinkComesAndGoes(t *testing.T) {
 	n := farNet(t)
 	cable := n.Machine("agent-a").Cable

@@ -18,59 +18,59 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// Topology says what there is, all of it on one LAN.
+// Topology says what machines there are, all of them on one LAN.
 type Topology struct {
 	// Agents is how many agents there are: agent-a on node a in zone a, agent-b, and so on.
 	// The sender is on node a.
 	Agents int
-	// Members are the nodes of the members m1, m2 and so on, a letter each.
+	// Members are the nodes of the members m1, m2 and so on, one letter each.
 	Members string
-	// Late are the nodes of members after them that are not started: Restart does it.
+	// Late are the nodes of further members that are not started at the beginning: Restart starts them.
 	Late string
-	// Policy are flags of the group.
+	// Policy holds flags for the group.
 	Policy []string
-	// Cables are those that are to be changed or limited, by machine; others are perfect.
+	// Cables are the cables to be changed or limited, by machine; others are perfect.
 	Cables map[string]link.Shape
-	// Flags are more flags of an agent, by machine.
+	// Flags are additional flags of an agent, by machine.
 	Flags map[string][]string
-	// Disks are small ones for an agent's cache, or for what a member receives. The
-	// manager's and members' are large otherwise, and in memory: how busy the machine's own
-	// disk is makes no difference.
+	// Disks are small disks for an agent's cache, or for what a member receives. Otherwise the disks of
+	// the manager and of members are large, and in memory: so it makes no difference how busy the
+	// machine's own disk is.
 	Disks map[string]link.Bytes
 	// SlowDisks are the machines whose disk can be slowed down.
 	SlowDisks []string
 }
 
-// Machine is a host and the program that runs on it.
+// Machine is a host and the program on it.
 type Machine struct {
 	*lab.Host
 	Cable   *lab.Link
-	Disk    *lab.Disk // nil without one
+	Disk    *lab.Disk // nil if it has none
 	Process *lab.Process
 
 	name    string
 	node    string
-	dir     string // of what it keeps
+	dir     string // for what it keeps
 	command func() *lab.Process
 }
 
-// Net is a group at work.
+// Net is a running group.
 type Net struct {
 	testing.TB
 	Lab      *lab.Lab
 	Manager  *Machine
 	Sender   *Machine
 	Agents   []*Machine
-	Members  []*Machine // the late among them
-	intruder *Machine   // a machine without a part in anything
+	Members  []*Machine // including the late ones
+	intruder *Machine   // a machine that takes no part in anything
 	machines map[string]*Machine
 	topology Topology
 	dir      string
 	lan      *lab.LAN
 	objects  map[string][]Object // by name
-	lossy    map[string]bool     // names of streams in datagrams: nobody has all of one
+	lossy    map[string]bool     // names of streams in datagrams: no member need have all of one
 	liars    map[string]bool     // machines that do not say what their links carried
-	killed   map[death]bool      // machines that do not say all of it in a delivery
+	killed   map[death]bool      // machines that do not say everything in a delivery
 	limited  map[string]controlGroup
 	pushes   []*Push
 }
@@ -85,8 +85,8 @@ const (
 // commands is where the programs are.
 const commands = "github.com/groupcast/groupcast/services/"
 
-// Start starts a group, and waits until every agent is ready and every member has
-// joined. It ends with the test, which fails if what must hold always does not.
+// Start starts a group, and waits until every agent is ready and every member has joined. The group
+// ends with the test, which fails unless what must always hold does.
 func Start(t testing.TB, topology Topology) *Net {
 	t.Helper()
 	began := time.Now()
@@ -187,7 +187,7 @@ func (n *Net) startManager() {
 
 func (n *Net) access() string { return filepath.Join(n.Manager.dir, "admin.yaml") }
 
-// begin gives everybody an identity, and starts the agents and the receivers.
+// begin gives every machine an identity, and starts the agents and the receivers.
 func (n *Net) begin() {
 	n.Helper()
 	var all sync.WaitGroup
@@ -217,7 +217,7 @@ func (n *Net) begin() {
 	}
 }
 
-// place is where a machine keeps something, as the machine calls it.
+// place is where a machine keeps something, in the machine's own terms.
 func (n *Net) place(m *Machine, name string) string {
 	if m.Disk != nil {
 		return m.Disk.Inside(name)
@@ -225,7 +225,7 @@ func (n *Net) place(m *Machine, name string) string {
 	return filepath.Join(m.dir, name)
 }
 
-// enroll gives a machine its identity; an agent a token, which it exchanges itself.
+// enroll gives a machine its identity; an agent gets a token, which it exchanges itself.
 func (n *Net) enroll(m *Machine) error {
 	isAgent := strings.HasPrefix(m.name, "agent-")
 	create := []string{"token", "create", m.name, "--group", group}
@@ -245,7 +245,7 @@ func (n *Net) enroll(m *Machine) error {
 
 func (m *Machine) config() string { return filepath.Join(m.dir, "config.yaml") }
 
-// Into is where a member's objects appear, as the test finds it.
+// Into is where a member's objects appear, in the test's terms.
 func (m *Machine) Into() string {
 	if m.Disk != nil {
 		return m.Disk.Outside("into")
@@ -257,7 +257,7 @@ func (n *Net) pull(m *Machine) *lab.Process {
 	return n.groupcast(m, m.config(), "pull", "--debug", "--group", group, "--as", m.name, "--node", m.node, "--into", n.place(m, "into"))
 }
 
-// Restart starts a machine's program, again if it ran before.
+// Restart starts a machine's program, even if it ran before.
 func (n *Net) Restart(name string) {
 	n.Helper()
 	m := n.Machine(name)
@@ -279,10 +279,10 @@ func (n *Net) AwaitReady() {
 	}
 }
 
-// groupcast is the groupcast command on a machine.
+// groupcast returns the groupcast command, to be run on a machine.
 func (n *Net) groupcast(m *Machine, config string, args ...string) *lab.Process {
 	return m.Command(testprocess.Binary(n, commands+"cli/cmd/groupcast"), append([]string{"--config", config}, args...)...)
 }
 
-// Context ends with the test.
+// Context returns a context that ends with the test.
 func (n *Net) Context() context.Context { return n.TB.Context() }

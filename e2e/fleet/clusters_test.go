@@ -18,9 +18,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// sites are two LANs behind a slow link, whose agents and members say nothing of where
-// they are. The far site's names come first in the alphabet: they are what is taken where
-// nothing is known.
+// sites are two LANs joined by a slow link, whose agents and members say nothing about where they
+// are. The far site's names come first in the alphabet: those are chosen where nothing is known.
 type sites struct {
 	*testing.T
 	*fleet.Fleet
@@ -28,7 +27,7 @@ type sites struct {
 	sender  *lab.Host
 	agents  []*lab.Host // those of the far site first
 	guests  []*lab.Host // machines without an agent
-	there   lab.Way     // from the sender's site to the other
+	there   lab.Way     // from the sender's site to the other site
 	far     map[string]bool
 	objects int
 }
@@ -115,7 +114,7 @@ func (s *sites) awaitSites() {
 	})
 }
 
-// populate makes a group with a member on every machine.
+// populate creates a group with a member on every machine.
 func (s *sites) populate(group string, policy sdk.Policy) {
 	s.Helper()
 	if _, err := s.Client.CreateGroup(s.ctx, group, policy); err != nil {
@@ -132,7 +131,7 @@ func (s *sites) populate(group string, policy sdk.Policy) {
 	}
 }
 
-// push pushes an object, and returns how often it crossed the slow link on its way.
+// push pushes an object, and returns how often it crossed the slow link.
 func (s *sites) push(group string) float64 {
 	s.Helper()
 	crossed, said, err := s.tryPush(group)
@@ -142,7 +141,7 @@ func (s *sites) push(group string) float64 {
 	return crossed
 }
 
-// tryPush returns what the command said, and whether it failed, too.
+// tryPush also returns what the command said, and whether it failed.
 func (s *sites) tryPush(group string) (crossed float64, said string, failed error) {
 	s.Helper()
 	s.objects++
@@ -161,10 +160,10 @@ func (s *sites) tryPush(group string) (crossed float64, said string, failed erro
 	return float64(s.there.Read().Count.Carried.Bytes-before) / float64(objectSize), push.Output(), failed
 }
 
-// "A cluster is entered once": with nothing said of where anybody is, the sites are found,
-// and an object crosses the slow link between them once. Where no two are near enough to be
-// of one cluster, it mostly does, too: who is far away is fed by who is near to it. What was measured between neighbours is
-// noise there, so it may cross twice; the far site has four that could be fed over the link.
+// "A cluster is entered once": without being told where anybody is, the sites are found, and an object crosses the slow
+// link between them once. If no two nodes are near enough to be of one cluster, it still mostly crosses once: nodes that
+// are far away are fed by nodes near them. What is measured between neighbours is noise there, so it may cross twice; the
+// far site has four nodes that could be fed over the link.
 func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	s := newSites(t)
 	began := time.Now()
@@ -172,7 +171,7 @@ func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	t.Logf("found %v after the last agent came", time.Since(began).Round(time.Millisecond))
 	s.populate("found", sdk.Policy{})
 	s.populate("alone", sdk.Policy{ClusterThreshold: time.Microsecond})
-	s.push("found") // the members have measured by the time that it ends
+	s.push("found") // by the time that this ends the members have measured
 	once, often := s.push("found"), s.push("alone")
 	t.Logf("crossed the slow link %.2f times with clusters, %.2f times without", once, often)
 	if once < 1 || once > 1.2 {
@@ -181,7 +180,7 @@ func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	if often < 1 || often > 2.2 {
 		t.Errorf("without clusters the object crossed the slow link %.2f times, want twice at most", often)
 	}
-	// A bound that the link between the sites breaks is refused, and the path is named; one that it keeps is not.
+	// A latency bound that the link between the sites breaks is refused, and the path is named; a bound that it keeps is not.
 	s.populate("hurried", sdk.Policy{LatencyBound: 5 * time.Millisecond})
 	_, said, err := s.tryPush("hurried")
 	t.Log(said)

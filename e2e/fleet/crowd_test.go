@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Members on machines without an agent are shared by those of their cluster: none sends more than two copies, where one alone
-// would send four.
+// Members on machines without an agent are shared among the agents of their cluster: no agent sends more than two copies,
+// where a single one would send four.
 func TestAgentsShareACrowd(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

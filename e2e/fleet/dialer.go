@@ -13,7 +13,7 @@ type Dialer struct {
 	Host *lab.Host
 	// Controls prepare each socket.
 	Controls []lab.Control
-	// Dialed, if it is set, is told how long a handshake took.
+	// Dialed, if set, is told how long each handshake took.
 	Dialed func(address string, took time.Duration)
 }
 

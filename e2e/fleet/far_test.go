@@ -20,8 +20,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// A member with no agent near it, beyond a path that loses, is fed by as many connections as carry what one does not; and
-// the files of a directory, which come in any order then, are what they were.
+// A member with no agent near it, beyond a path that loses, is fed over as many connections as it takes to carry what one
+// does not. The files of a directory, which then come in any order, are unchanged.
 func TestFarMemberIsFedByManyConnections(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -45,7 +45,7 @@ func TestFarMemberIsFedByManyConnections(t *testing.T) {
 	if err := f.AwaitMembers(ctx, "group", 1); err != nil {
 		t.Fatal(err)
 	}
-	// push pushes a directory through an agent that has just been started, and stops that.
+	// push pushes a directory through an agent that has just been started, and then stops the agent.
 	push := func(through *lab.Host, name string, flags ...string) (took time.Duration) {
 		agent, err := f.Agent(ctx, through, "near", t.TempDir(), flags...)
 		if err != nil {
@@ -81,7 +81,7 @@ func TestFarMemberIsFedByManyConnections(t *testing.T) {
 	}
 }
 
-// plantFiles makes a directory of some megabytes in files of all sizes, and returns what is in it.
+// plantFiles creates a directory of some megabytes in files of various sizes, and returns its content.
 func plantFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	for i, size := range []link.Bytes{0, 1, 300 * link.KiB, 1 * link.MiB, 70 * link.KiB, 2 * link.MiB, 5} {

@@ -1,8 +1,8 @@
-// Package fleet runs our own commands on the network lab: a manager on a host of its
-// own, session agents and whatever else is started on others.
+// Package fleet runs our own commands on the network lab: a manager on a host of its own, and
+// session agents and whatever else is started on others.
 //
-// The managers are reached from every host through a wire of its own that is no part
-// of the network under test: what crosses the emulated links is deliveries alone.
+// Every host reaches the manager through a wire of its own that is not part of the network under
+// test: only deliveries cross the emulated links.
 package fleet
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Port is where agents take deliveries.
+// Port is where agents accept deliveries.
 const Port = 7410
 
 // controlAddress is where every host finds the manager.
@@ -30,17 +30,17 @@ const controlAddress = "127.0.0.1:7400"
 
 const module = "github.com/groupcast/groupcast/"
 
-// ManagerName is what the manager's process is called in results.
+// ManagerName is the name of the manager's process in results.
 const ManagerName = "groupcast-manager"
 
-// AgentName is what agents' processes are called in results.
+// AgentName is the name of agents' processes in results.
 const AgentName = "groupcast-agent"
 
-// Fleet is a running manager and what was started beside it.
+// Fleet is a running manager and what was started with it.
 type Fleet struct {
 	// Client acts as an operator.
 	Client *sdk.Client
-	// Build gives the program of a command that is started from now on: today's, unless another is set.
+	// Build returns the program for a command that is started from now on: today's, unless another function is set.
 	Build func(importPath string) (binary string, err error)
 
 	manager *lab.Host
@@ -50,12 +50,12 @@ type Fleet struct {
 	dir     string
 }
 
-// Start runs a manager on a host without links. Close is to be called also after an error.
+// Start runs a manager on a host without links. Close has to be called even after an error.
 func Start(ctx context.Context, manager *lab.Host) (*Fleet, error) {
 	return StartWith(ctx, manager, testprocess.Build)
 }
 
-// StartWith is Start with programs that another function gives.
+// StartWith is Start with programs from another build function.
 func StartWith(ctx context.Context, manager *lab.Host, build func(importPath string) (binary string, err error)) (*Fleet, error) {
 	f := &Fleet{Build: build, manager: manager, wired: map[*lab.Host]bool{}}
 	var err error
@@ -87,7 +87,7 @@ func (f *Fleet) startManager(ctx context.Context) error {
 	return await(ctx, f.serving, func() bool { return f.isServing(ctx) })
 }
 
-// isServing tells whether the manager takes connections, and has said how it is reached.
+// isServing reports whether the manager accepts connections, and has said how to reach it.
 func (f *Fleet) isServing(ctx context.Context) bool {
 	connection, err := f.manager.Dial(ctx, "tcp4", controlAddress)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *Fleet) isServing(ctx context.Context) bool {
 	return err == nil
 }
 
-// RestartManager stops the manager, and starts the program that Build gives now with the same store.
+// RestartManager stops the manager, and starts the program that Build now returns, with the same store.
 func (f *Fleet) RestartManager(ctx context.Context) error {
 	if err := f.serving.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (f *Fleet) RestartManager(ctx context.Context) error {
 	return f.startManager(ctx)
 }
 
-// outside writes an operator's configuration for this process, which is on no host.
+// outside writes an operator's configuration for this process, which is not on any host.
 func (f *Fleet) outside(ctx context.Context) (file string, err error) {
 	w, err := lay(ctx, nil, f.manager, "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +124,7 @@ func (f *Fleet) outside(ctx context.Context) (file string, err error) {
 	return file, os.WriteFile(file, []byte(strings.ReplaceAll(string(text), controlAddress, w.address())), 0o600)
 }
 
-// scratch is a directory in memory, so that the manager does not wait for a disk.
+// scratch returns a directory in memory, so that the manager does not wait for a disk.
 func scratch() string {
 	const memory = "/dev/shm"
 	if state, err := os.Stat(memory); err == nil && state.IsDir() {
@@ -163,7 +163,7 @@ func (f *Fleet) Agent(ctx context.Context, host *lab.Host, zone, cache string, f
 	return process, await(ctx, process, func() bool { return f.isOnline(ctx, name) })
 }
 
-// service starts a service on a host, with a token to become of a role under a name.
+// service starts a service on a host, with a token for a role and a name.
 func (f *Fleet) service(ctx context.Context, host *lab.Host, role, name string, flags ...string) (*lab.Process, error) {
 	if err := f.Reach(ctx, host); err != nil {
 		return nil, err
@@ -213,8 +213,7 @@ func (f *Fleet) Groupcast(ctx context.Context, host *lab.Host, arguments ...stri
 	return process, process.Start()
 }
 
-// Prepare builds a command of this module, to be started on a host from which it can
-// reach the manager: GROUPCAST_CONFIG says how.
+// Prepare builds a command of this module, to be started on a host from where it can reach the manager, as GROUPCAST_CONFIG says.
 func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, arguments ...string) (*lab.Process, error) {
 	program, err := f.Build(module + pkg)
 	if err != nil {
@@ -229,7 +228,7 @@ func (f *Fleet) Prepare(ctx context.Context, host *lab.Host, pkg string, argumen
 	return process, nil
 }
 
-// AwaitMembers returns when so many members have joined a group.
+// AwaitMembers waits until so many members have joined a group.
 func (f *Fleet) AwaitMembers(ctx context.Context, group string, members int) error {
 	for {
 		there, err := f.Client.Members(ctx, group)
@@ -243,8 +242,8 @@ func (f *Fleet) AwaitMembers(ctx context.Context, group string, members int) err
 	}
 }
 
-// AwaitMeasured returns when every agent and another have measured how far they are from each other, as agents do when
-// they begin; at once where there is one agent only.
+// AwaitMeasured waits until every agent and some other have measured their distance, as agents do when they begin;
+// with a single agent it returns at once.
 func (f *Fleet) AwaitMeasured(ctx context.Context) error {
 	for {
 		agents, err := f.Client.Agents(ctx)

@@ -11,14 +11,14 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// Ports of gatherers: where clients call them, and where their bytes come.
+// Ports of gatherers: for clients' calls, and for their bytes.
 const (
 	GathererPort     = 7420
 	GathererDataPort = 7421
 )
 
-// Gatherer starts a gatherer called after its host, and waits until it answers. Its policy
-// holds from the beginning; what it gathers is gone with the fleet.
+// Gatherer starts a gatherer named after its host, and waits until it answers. The policy applies
+// from the beginning; what it gathers is removed with the fleet.
 func (f *Fleet) Gatherer(ctx context.Context, host *lab.Host, policy gather.Policy, flags ...string) (*lab.Process, error) {
 	text, err := policy.Text()
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *Fleet) Gathered(host *lab.Host) string {
 	return filepath.Join(f.dir, strings.ToLower(host.Name()), "gathered")
 }
 
-// Uploader is a client of the gatherer on a host, and calls itself what it is told to.
+// Uploader returns a client of the gatherer on a host, with a given name.
 func (f *Fleet) Uploader(ctx context.Context, dialer Dialer, gatherer *lab.Host, name string) (*gather.Client, error) {
 	if err := f.Reach(ctx, dialer.Host); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// liar is an agent with a true identity that says it is next to everybody.
+// liar is an agent with a valid identity that claims to be next to everybody.
 type liar struct {
 	mu     sync.Mutex
 	claims []*groupv1.RoundTrip
@@ -44,7 +44,7 @@ func (l *liar) roundTrips() (claims []*groupv1.RoundTrip) {
 	return claims
 }
 
-// startLiar starts one on a host, where it takes connections as an agent does.
+// startLiar starts a liar on a host, where it accepts connections as an agent does.
 func (s *sites) startLiar(host *lab.Host) *liar {
 	s.Helper()
 	managers := s.dialAsAgent("liar")
@@ -103,9 +103,9 @@ func (s *sites) dialAsAgent(name string) *uplink.Uplink {
 	return managers
 }
 
-// A liar at the far site that says it is next to everybody is taken for where it is: the
-// others measure it, too. It is in no cluster of the near site, and an object still crosses
-// the slow link once.
+// A liar at the far site that claims to be next to everybody is recognized to be where it is,
+// because the others measure it, too. It is in no cluster of the near site, and an object still
+// crosses the slow link once.
 func TestLiarIsWhereItIs(t *testing.T) {
 	s := newSites(t)
 	l := s.startLiar(s.guests[0])

@@ -20,7 +20,7 @@ import (
 )
 
 // "A group without agents still forms a tree of its members (application-level multicast)": one copy leaves the sender
-// for four members, and when one that relays dies under way, the others still get it.
+// for four members, and when a member that relays dies meanwhile, the others still get the object.
 func TestMembersRelayWithoutAgents(t *testing.T) {
 	labtest.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -83,7 +83,7 @@ func TestMembersRelayWithoutAgents(t *testing.T) {
 	}
 }
 
-// awaitRelays returns when so many members are session agents, too.
+// awaitRelays waits until so many members are session agents, too.
 func awaitRelays(ctx context.Context, t *testing.T, client *sdk.Client, members int) {
 	t.Helper()
 	for online(ctx, t, client) < members {
@@ -106,7 +106,7 @@ func online(ctx context.Context, t *testing.T, client *sdk.Client) (agents int) 
 	return agents
 }
 
-// startPush starts to push a new file from a host.
+// startPush begins to push a new file from a host.
 func startPush(ctx context.Context, t *testing.T, fleet *fleet.Fleet, from *lab.Host, name string, size link.Bytes, flags ...string) (file string, push *lab.Process) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), name)
@@ -134,7 +134,7 @@ func wantCopy(t *testing.T, file, into string) {
 	}
 }
 
-// headOf returns which member relays to all others.
+// headOf returns the member that relays to all others.
 func headOf(ctx context.Context, t *testing.T, client *sdk.Client) (member int) {
 	t.Helper()
 	deliveries, err := client.Deliveries(ctx, "group")

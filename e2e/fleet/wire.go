@@ -9,8 +9,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab"
 )
 
-// wire carries connections from an address on one host to the manager on another, past
-// the emulated network.
+// wire carries connections from an address on one host to the manager on another, bypassing the emulated network.
 type wire struct {
 	listener net.Listener
 	ctx      context.Context
@@ -26,7 +25,7 @@ func lay(ctx context.Context, from, manager *lab.Host, address string) (*wire, e
 		listen = func() (net.Listener, error) { return from.Listen(ctx, "tcp4", address) }
 	}
 	if from == manager {
-		return &wire{}, nil // it is there
+		return &wire{}, nil // there is one already
 	}
 	listener, err := listen()
 	if err != nil {
@@ -50,7 +49,7 @@ func (w *wire) accept() {
 	}
 }
 
-// carry joins a connection to one of the manager, until either ends.
+// carry joins a connection with one to the manager, until either ends.
 func (w *wire) carry(near net.Conn) {
 	defer near.Close()
 	far, err := w.manager.Dial(w.ctx, "tcp4", controlAddress)

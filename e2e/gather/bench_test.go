@@ -22,8 +22,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// cable is a gatherer on a host of its own, and a host that uploads to it, with a plain virtual
-// cable between them, whose segments are those of a network: windows are set.
+// cable is a gatherer on one host and clients on another, with a plain virtual cable between them.
+// Its segments have the size of those in a network, as the gatherer sets its windows by them.
 type cable struct {
 	testing.TB
 	fleet           *fleet.Fleet
@@ -66,7 +66,7 @@ func (c *cable) client(name string) *gather.Client {
 	return client
 }
 
-// used is how much processor time the gatherer has had.
+// used returns how much processor time the gatherer has used.
 func (c *cable) used() time.Duration {
 	c.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.gatherer.Pid()))
@@ -78,7 +78,7 @@ func (c *cable) used() time.Duration {
 	return time.Duration(user+system) * time.Second / 100 // USER_HZ
 }
 
-// sensor is a stream that has a little to say every now and then, until it falls silent.
+// sensor is a stream that says a little every now and then, until it falls silent.
 type sensor struct {
 	ctx    context.Context
 	silent <-chan struct{}
@@ -100,15 +100,15 @@ func (s sensor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// arrival is the time between two clients' coming.
+// arrival is the time between the arrivals of two clients.
 const arrival = 60 * time.Millisecond
 
 // A sensor sends 5 KB/s.
 const sensorPause, sensorPiece = 400 * time.Millisecond, 2000
 
-// 500 clients with 4 connections each, all of which send. A round of the controller is to take less than 20 ms, and
-// the controller less than a tenth of a core: of wall time, which is more than its processor time. What else
-// a gatherer does when nobody sends anything is in percent of a core, too.
+// 500 clients have 4 connections each, and all of these send. A round of the controller should take less than 20
+// ms, and the controller less than a tenth of a core, both in wall time, which is more than processor time. What a
+// gatherer does apart from that when nobody sends anything is also reported in percent of a core.
 func BenchmarkRound(b *testing.B) {
 	const clients, connections, rounds = 500, 4, 20
 	for b.Loop() {
@@ -147,7 +147,7 @@ func BenchmarkRound(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sense has a client upload so many streams, each over a connection of its own, until ctx is done.
+// sense makes a client upload so many streams, each over a connection of its own, until ctx is done.
 func (c *cable) sense(ctx context.Context, client *gather.Client, streams int, silent <-chan struct{}) {
 	defer client.Close()
 	var running sync.WaitGroup
@@ -162,7 +162,7 @@ func (c *cable) sense(ctx context.Context, client *gather.Client, streams int, s
 	running.Wait()
 }
 
-// settle waits until there are so many connections for a while.
+// settle waits until there have been so many connections for a while.
 func (c *cable) settle(operator *gather.Client, connections int) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), 3*patience)
@@ -186,7 +186,7 @@ func (c *cable) settle(operator *gather.Client, connections int) {
 	}
 }
 
-// rounds returns how many seconds the next rounds took.
+// rounds returns how many seconds each of the next rounds took.
 func (c *cable) rounds(operator *gather.Client, n int) (took []float64) {
 	c.Helper()
 	for round, err := range operator.Watch(c.Context()) {
@@ -198,16 +198,16 @@ func (c *cable) rounds(operator *gather.Client, n int) (took []float64) {
 	return took
 }
 
-// A gatherer, which syncs all it takes to disk before it says so, beside iperf3, which keeps nothing, and beside
-// the disk, which a plain file is written to and synced; one after the other over the same cable, as it is and
-// at 1 Gbit/s, by TLS and in plaintext. TMPDIR says on which disk.
+// A gatherer, which syncs everything to disk before it acknowledges it, is compared with iperf3, which keeps
+// nothing, and with the disk, by writing and syncing a plain file. They run one after another over the same
+// cable, unlimited and at 1 Gbit/s, with TLS and in plaintext. TMPDIR chooses the disk.
 func BenchmarkIntake(b *testing.B) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
 		b.Fatalf("iperf3 is what a gatherer is compared with: install it (%v)", err)
 	}
 	for _, one := range []struct {
 		name  string
-		rate  string // of tc's tbf; none is the cable's own
+		rate  string // of tc's tbf; none leaves the cable unlimited
 		bytes int64
 		flags []string
 	}{
@@ -238,7 +238,7 @@ func BenchmarkIntake(b *testing.B) {
 	}
 }
 
-// bound has the cable carry no more than that from the clients.
+// bound limits what the cable carries from the clients.
 func (c *cable) bound(rate string) {
 	c.Helper()
 	device, err := c.clients.Interface()
@@ -246,7 +246,7 @@ func (c *cable) bound(rate string) {
 	c.must(c.clients.Command("tc", "qdisc", "add", "dev", device.Name, "root", "tbf", "rate", rate, "burst", "512kb", "latency", "20ms").Run())
 }
 
-// iperf is how many bytes per second iperf3 carries.
+// iperf returns how many bytes per second iperf3 carries.
 func (c *cable) iperf(bytes int64) float64 {
 	c.Helper()
 	server := c.server.Command("iperf3", "--server", "--one-off", "--forceflush")
@@ -273,7 +273,7 @@ func (c *cable) iperf(bytes int64) float64 {
 	return said.End.Received.BitsPerSecond / 8
 }
 
-// disk is how many bytes per second of a plain file the gatherer's disk takes until all are synced.
+// disk returns how many bytes per second of a plain file the gatherer's disk takes until all are synced.
 func (c *cable) disk(bytes int64) float64 {
 	c.Helper()
 	content := random(2, int(bytes))
@@ -286,7 +286,7 @@ func (c *cable) disk(bytes int64) float64 {
 	return float64(bytes) / time.Since(start).Seconds()
 }
 
-// file is how many bytes per second of a file come, until it is on the gatherer's disk under its name.
+// file returns how many bytes per second of a file arrive, until it is on the gatherer's disk under its name.
 func (c *cable) file(bytes int64) float64 {
 	c.Helper()
 	dir := memory(c)
@@ -302,7 +302,7 @@ func (c *cable) file(bytes int64) float64 {
 	return float64(bytes) / time.Since(start).Seconds()
 }
 
-// stream is the same of a stream.
+// stream returns the same for a stream.
 func (c *cable) stream(bytes int64) float64 {
 	c.Helper()
 	client := c.client("streams")
@@ -315,14 +315,14 @@ func (c *cable) stream(bytes int64) float64 {
 	return float64(bytes) / time.Since(start).Seconds()
 }
 
-// attend has the client's control connection be there.
+// attend makes sure that the client's control connection is open.
 func (c *cable) attend(client *gather.Client) {
 	c.Helper()
 	_, err := client.Clients(c.Context())
 	c.must(err)
 }
 
-// zeros never end.
+// zeros is a reader of endless zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

@@ -24,12 +24,12 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C64: 500 clients at once, of whom 20 hold the windows that they are shown and send nothing. The gatherer is
-// stopped while all others send what they may: what waits to be read then takes no more of the kernel's memory than
-// receive buffers may have. When the gatherer goes on, so do all.
+// C64: of 500 simultaneous clients 20 keep the windows that they are shown, and send nothing. The gatherer is
+// stopped while all others send what they may: even then, what waits to be read takes no more of the kernel's
+// memory than receive buffers may have. When the gatherer goes on, so does everybody.
 func TestC64BuffersOfACrowd(t *testing.T) {
 	const crowd, stalled, memory = 480, 20, 12 << 20
-	const perConnection = 100 // sessions: HTTP/2 has no more streams
+	const perConnection = 100 // sessions: HTTP/2 allows no more streams
 	s := &site{TB: t}
 	network := labtest.New(t, 641)
 	manager, server, far, router := network.Host("manager"), network.Host("server"), network.Host("crowd"), network.Router("router")
@@ -67,7 +67,7 @@ func TestC64BuffersOfACrowd(t *testing.T) {
 	}
 	s.must(gatherer.Stop())
 	close(all.begun)
-	pause(time.Second) // less than makes a link silent for too long
+	pause(time.Second) // not long enough to make a link count as silent
 	held := s.buffers(gatherer)
 	s.must(gatherer.Continue())
 	sum := 0
@@ -90,7 +90,7 @@ func TestC64BuffersOfACrowd(t *testing.T) {
 	}
 }
 
-// flood is what many send without an end, from when it begins.
+// flood is what many clients send without end, from when it begins.
 type flood struct {
 	zeros *os.File
 	begun chan struct{}
@@ -113,7 +113,7 @@ func (s *site) newFlood() *flood {
 	return &flood{zeros: zeros, begun: make(chan struct{}), acked: make(map[*torrent]uint64)}
 }
 
-// send sends until the link ends, which it is not to do.
+// send sends until the link ends, which it should not.
 func (f *flood) send(ctx context.Context, conn *link.Conn) {
 	one := &torrent{f}
 	_ = link.NewFeeding(ctx, 0, one, link.Options{}).Run(conn)
@@ -123,7 +123,7 @@ func (f *flood) send(ctx context.Context, conn *link.Conn) {
 	f.ended++
 }
 
-// count returns how many have sent more than a window, and how many have ended.
+// count returns how many clients have sent more than a window, and how many have ended.
 func (f *flood) count() (going, ended int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ func (o *torrent) Acked(upTo uint64, _ relay.Level) error {
 	return nil
 }
 
-// buffers returns how much of the kernel's memory what waits to be read takes, of each data connection of a gatherer.
+// buffers returns, for each data connection of a gatherer, how much of the kernel's memory is taken by what waits to be read.
 func (s *site) buffers(of *lab.Process) (all []int) {
 	s.Helper()
 	process, err := unix.PidfdOpen(of.Pid(), 0)
@@ -181,14 +181,14 @@ func (s *site) buffers(of *lab.Process) (all []int) {
 // isData reports whether a socket is a data connection.
 func isData(socket int) bool {
 	if _, err := unix.Getpeername(socket); err != nil {
-		return false // it listens
+		return false // it is a listener
 	}
 	at, err := unix.Getsockname(socket)
-	here, is := at.(*unix.SockaddrInet6) // that listened on all addresses
+	here, is := at.(*unix.SockaddrInet6) // its listener listened on all addresses
 	return err == nil && is && here.Port == fleet.GathererDataPort
 }
 
-// held is how much memory what waits to be read of a socket takes: the first number of SO_MEMINFO.
+// held returns how much memory is taken by what waits to be read from a socket: the first number of SO_MEMINFO.
 func (s *site) held(socket int) int {
 	s.Helper()
 	var numbers [9]uint32

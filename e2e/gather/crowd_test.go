@@ -14,9 +14,9 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C64: 500 clients come at once, of whom 20 open connections, hold what they are shown and send nothing. Of the
-// others those whose minimums fit are let in, and the rest wait until they have left; all files come whole. Those
-// that stall get nothing that others could use.
+// C64: 500 clients come at once; 20 of them open connections, keep what they are shown, and send nothing. Of the
+// others, those whose minimums fit are let in, and the rest wait until these have left; all files arrive
+// complete. Stalled clients get nothing that others could use.
 func TestC64CrowdAndStalled(t *testing.T) {
 	const crowd, stalled = 480, 20
 	s := start(t)
@@ -45,17 +45,17 @@ func TestC64CrowdAndStalled(t *testing.T) {
 		s.wantFile(fmt.Sprint("c", i), "f", content)
 	}
 	for _, status := range s.clients() {
-		if status.GetAttached() && status.GetPaused() != "" { // one whose session broke had to wait again, with all sent
+		if status.GetAttached() && status.GetPaused() != "" { // a client whose session broke had to wait again, although it had sent everything
 			t.Errorf("%s still waits: %s", status.GetName(), status.GetPaused())
 		}
-		if strings.HasPrefix(status.GetName(), "stalled-") && status.GetBytesPerSecond() > 1000 { // signs of life
+		if strings.HasPrefix(status.GetName(), "stalled-") && status.GetBytesPerSecond() > 1000 { // more than signs of life
 			t.Errorf("%s stalls, and is said to bring %d bytes/s", status.GetName(), status.GetBytesPerSecond())
 		}
 	}
 }
 
-// C64: a client that only waits for something to send gives up its place to one that waits to be let in, and loses
-// nothing by it: its stream goes on, in its turn, when it has something.
+// C64: a client that just waits for something to send gives up its place to one that waits to be let in. It loses
+// nothing by that: its stream goes on, when it is its turn, once it has something to send.
 func TestC64QuietClientGivesUpItsPlace(t *testing.T) {
 	s := start(t)
 	s.policy("default: {minimum: 1MB}\nlink: 1MB\nadmission: queue")
@@ -84,7 +84,7 @@ func TestC64QuietClientGivesUpItsPlace(t *testing.T) {
 	}
 }
 
-// all has many clients upload a file at once, and returns what went wrong.
+// all makes many clients upload a file at once, and returns the failures.
 func (s *site) all(clients int, name string) (failures []error) {
 	s.Helper()
 	var mu sync.Mutex
@@ -105,12 +105,13 @@ func (s *site) all(clients int, name string) (failures []error) {
 	return failures
 }
 
-// C63: what a client says of itself is not to be believed: that more waits than there is in the world, uploads
-// longer than any disk, a thousand labels, and a name it may not have. It gains nothing, and others upload.
+// C63: what a client says about itself is not believed: more waiting than there is in the world, uploads
+// longer than any disk, a thousand labels, and a name that it may not have. It gains nothing by that, and
+// others upload.
 func TestC63AbsurdClaims(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{labels: {tier: gold}, priority: 9, target: 1GB}]\ndefault: {target: 1MB}")
-	l, operator := s.liarFrom(s.enroll("liar"), &net.Dialer{}), s.liar() // labels of an operator's count
+	l, operator := s.liarFrom(s.enroll("liar"), &net.Dialer{}), s.liar() // labels that an operator states count
 	labels := map[string]string{"tier": "gold"}
 	for i := range 1000 {
 		labels[fmt.Sprint("label-", i)] = "x"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// followed is a file that is followed, and all that was written to it that should arrive.
+// followed is a file that is followed, and everything written to it that should arrive.
 type followed struct {
 	*site
 	name    string
@@ -18,7 +18,7 @@ type followed struct {
 	p       *process
 }
 
-// follow follows a file that has something in it, until that has arrived.
+// follow follows a file that has some content, and waits until that has arrived.
 func follow(t *testing.T) *followed {
 	t.Helper()
 	f := &followed{site: start(t)}
@@ -30,19 +30,19 @@ func follow(t *testing.T) *followed {
 	return f
 }
 
-// run follows the file, again if that was killed.
+// run follows the file; it can be called again after the command was killed.
 func (f *followed) run(flags ...string) {
 	f.Helper()
 	f.p = f.upload("alice", append([]string{f.name, "--follow"}, flags...)...)
 }
 
-// more returns bytes that were not there before.
+// more returns bytes that did not occur before.
 func (f *followed) more(size int) []byte {
 	f.seed++
 	return random(f.seed, size)
 }
 
-// add adds to a file without counting on that it arrives.
+// add adds to a file without expecting that it arrives.
 func (f *followed) add(name string, more []byte) {
 	f.Helper()
 	to, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -52,7 +52,7 @@ func (f *followed) add(name string, more []byte) {
 	f.must(to.Close())
 }
 
-// write adds to the file that has the name.
+// write adds to the file that has the name at the time.
 func (f *followed) write(size int) {
 	f.Helper()
 	more := f.more(size)
@@ -60,7 +60,7 @@ func (f *followed) write(size int) {
 	f.content = append(f.content, more...)
 }
 
-// rotate gives the file another name, and those before it the next ones.
+// rotate gives the file the next name, and so with earlier ones.
 func (f *followed) rotate() {
 	f.Helper()
 	for i := 3; i > 0; i-- {
@@ -72,7 +72,7 @@ func (f *followed) rotate() {
 	f.must(os.Rename(f.name, f.name+".1"))
 }
 
-// cut copies the file and cuts it, as copytruncate does.
+// cut copies the file and truncates it, as copytruncate does.
 func (f *followed) cut() {
 	f.Helper()
 	text, err := os.ReadFile(f.name)
@@ -81,7 +81,7 @@ func (f *followed) cut() {
 	f.must(os.Truncate(f.name, 0))
 }
 
-// arrive waits until all that was written is at the gatherer, and nothing else.
+// arrive waits until everything that was written is at the gatherer, and nothing else.
 func (f *followed) arrive() {
 	f.Helper()
 	f.await("all that was written has come", func() bool { return len(f.stored("alice", "app.log")) >= len(f.content) })
@@ -103,13 +103,13 @@ func (f *followed) remembers(pieces int) {
 	})
 }
 
-// wantSaid makes sure that the user was told something.
+// wantSaid waits until the user was told something.
 func (f *followed) wantSaid(text string) {
 	f.Helper()
 	f.await("it says "+text, func() bool { return strings.Contains(f.p.said.String(), text) })
 }
 
-// Files that are rotated while nobody follows them are read to their ends, one after the other.
+// Files that are rotated while nobody follows them are read to their ends, one after another.
 func TestFollowRestartsAfterRotations(t *testing.T) {
 	for rotations := 1; rotations <= 2; rotations++ {
 		t.Run(fmt.Sprint(rotations), func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestFollowRestartsAfterRotations(t *testing.T) {
 			f.write(30_000)
 			for range rotations {
 				f.rotate()
-				f.write(70_000) // less than what is at the gatherer
+				f.write(70_000) // fewer bytes than the gatherer has
 			}
 			f.run()
 			f.arrive()
@@ -139,12 +139,12 @@ func TestFollowRestartsInTheSecondFile(t *testing.T) {
 	f.write(150_000)
 	f.arrive()
 	f.p.kill()
-	f.write(150_000) // now it is longer than all that is at the gatherer
+	f.write(150_000) // now it is longer than what the gatherer has
 	f.run()
 	f.arrive()
 }
 
-// A file that is cut in place goes on in the stream where that was.
+// The stream of a file that is truncated in place goes on from where it was.
 func TestFollowRestartsAfterCopytruncate(t *testing.T) {
 	f := follow(t)
 	f.cut()
@@ -156,7 +156,7 @@ func TestFollowRestartsAfterCopytruncate(t *testing.T) {
 	f.arrive()
 	f.p.kill()
 	f.cut()
-	f.write(400_000) // more than it had
+	f.write(400_000) // more than the file had
 	f.run()
 	f.arrive()
 	f.wantSaid("was cut while nobody followed it")
@@ -181,7 +181,7 @@ func TestFollowReadsTheOldFileAgain(t *testing.T) {
 // If that file is gone, the command says so, and goes on with the next ones.
 func TestFollowSaysWhatIsLost(t *testing.T) {
 	f := follow(t)
-	f.gatherer.end() // with all committed that has come
+	f.gatherer.end() // everything that came has been committed
 	f.add(f.name, f.more(60_000))
 	f.rotate()
 	f.write(50_000)
@@ -193,7 +193,7 @@ func TestFollowSaysWhatIsLost(t *testing.T) {
 	f.arrive()
 	f.wantSaid("what was added to it after byte 100000 of the stream")
 	f.p.kill()
-	f.write(300_000) // where the second begins has moved
+	f.write(300_000) // the beginning of the second file has moved
 	f.run()
 	f.arrive()
 }
@@ -204,7 +204,7 @@ func TestFollowWithoutMemory(t *testing.T) {
 	f := follow(t)
 	f.p.kill()
 	f.must(os.RemoveAll(f.place(".local")))
-	f.must(os.WriteFile(f.place(".local"), nil, 0o600)) // no directory can be there
+	f.must(os.WriteFile(f.place(".local"), nil, 0o600)) // so that no directory can be created there
 	f.rotate()
 	f.write(50_000)
 	f.run()

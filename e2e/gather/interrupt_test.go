@@ -10,10 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// interrupted is the exit status of what was interrupted before all was done.
+// interrupted is the exit status of a command that was interrupted before everything was done.
 const interrupted = 130
 
-// wantInterrupted interrupts a program, and makes sure that it ends soon and says something.
+// wantInterrupted interrupts a program, and checks that it ends soon and says something.
 func wantInterrupted(t *testing.T, p *process, words string) {
 	t.Helper()
 	began := time.Now()
@@ -36,15 +36,15 @@ func (s *site) pipe(as string) (*process, *os.File) {
 	return p, to
 }
 
-// A stream that is interrupted ends when the gatherer is gone or takes nothing, and says what is
-// missing; the same command goes on there if it follows a file.
+// A stream that is interrupted while the gatherer is gone, or accepts nothing, ends and says what
+// is missing; the same command goes on there if it follows a file.
 func TestInterruptedStreamsEnd(t *testing.T) {
 	f := follow(t)
 	in, to := f.pipe("bob")
 	_, err := to.Write(f.more(1000))
 	f.must(err)
 	f.await("standard input has come", func() bool { return len(f.stored("bob", "in")) == 1000 })
-	pause(2 * time.Second) // the clients hear what is committed
+	pause(2 * time.Second) // until the clients know what is committed
 	f.gatherer.end()
 	f.write(200_000)
 	_, err = to.Write(f.more(300_000))
@@ -65,7 +65,7 @@ func TestInterruptedStreamsEnd(t *testing.T) {
 	f.arrive()
 }
 
-// A slow stream that is interrupted goes on until all that was read is there.
+// A slow stream that is interrupted goes on until everything that was read is at the gatherer.
 func TestInterruptedStreamGoesOn(t *testing.T) {
 	f := follow(t)
 	f.policy("default: {max: 500kB}")

@@ -17,8 +17,8 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C66: the gatherer and its client are killed again and again while a stream comes. It goes on
-// at the committed offset: nothing is doubled, and nothing is missing.
+// C66: the gatherer and its client are killed again and again during a stream. It goes on at the
+// committed offset: nothing is doubled, and nothing is missing.
 func TestC66KillsOfBothEnds(t *testing.T) {
 	const kills, seed = 8, 66
 	s := start(t)
@@ -49,7 +49,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	if got := s.stored("alice", "log"); !bytes.Equal(got, content) {
 		t.Errorf("%d bytes are there, or other ones, want %d", len(got), len(content))
 	}
-	s.await("the client is back", func() bool { return s.status("alice").GetAttached() }) // else it ends without the gatherer
+	s.await("the client is back", func() bool { return s.status("alice").GetAttached() }) // otherwise it would end without the gatherer
 	if status := p.end(); status != 0 {
 		t.Errorf("exit status %d: %s", status, p.said.String())
 	}
@@ -58,7 +58,7 @@ func TestC66KillsOfBothEnds(t *testing.T) {
 	}
 }
 
-// A file goes on where it was when the gatherer comes back; and its upload is the same file.
+// A file goes on from where it was when the gatherer comes back, as the same upload.
 func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 12MB}")
@@ -82,7 +82,7 @@ func TestFileGoesOnWhenTheGathererComesBack(t *testing.T) {
 	}
 }
 
-// A client that hangs is let go, and hinders nobody; when it goes on, so does its upload.
+// A client that hangs is disconnected, and hinders nobody; when it goes on, so does its upload.
 func TestClientHangs(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 12MB}")
@@ -138,7 +138,7 @@ func TestTwoOfOneName(t *testing.T) {
 	}
 }
 
-// line is a way to the gatherer that can be cut.
+// line is a connection to the gatherer that can be cut.
 type line struct {
 	net.Dialer
 
@@ -158,7 +158,7 @@ func (l *line) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, err
 }
 
-// set cuts the line, with all that goes over it, or mends it.
+// set cuts the line, with everything that goes over it, or mends it.
 func (l *line) set(cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,8 +201,8 @@ func TestTwoOfOneNameOverAKill(t *testing.T) {
 	s.gatherer.kill()
 	s.startGatherer()
 	go func() {
-		_, _ = older.Write([]byte("too late")) // nobody may read it
-		_ = older.Close()                      // who goes on is done then
+		_, _ = older.Write([]byte("too late")) // nobody may be reading it
+		_ = older.Close()                      // if it were to go on, it would be done then
 	}()
 	way.set(false)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "another process has attached") {

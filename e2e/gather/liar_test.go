@@ -20,7 +20,7 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// liar is a client that does as it likes.
+// liar is a client that ignores the rules.
 type liar struct {
 	*site
 	dialer   link.Dialer
@@ -33,7 +33,7 @@ func (s *site) liar() *liar {
 	return s.liarFrom(s.access(), &net.Dialer{})
 }
 
-// liarFrom is a liar with an operator's access, that dials from elsewhere.
+// liarFrom returns a liar with an access, which dials from elsewhere.
 func (s *site) liarFrom(access string, dialer link.Dialer) *liar {
 	s.Helper()
 	config, err := uplink.ReadConfig(access)
@@ -49,7 +49,7 @@ func (s *site) liarFrom(access string, dialer link.Dialer) *liar {
 	return &liar{s, dialer, up.Security(), gatherv1.NewGatherServiceClient(conn)}
 }
 
-// attach attaches, and returns the session and how to leave.
+// attach attaches, and returns the session and a function to leave it.
 func (l *liar) attach(name string) (session string, leave func()) {
 	l.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,7 +87,7 @@ func (l *liar) dial(answer *gatherv1.OpenUploadResponse, change func(*relay.Hell
 	return conn, err
 }
 
-// nothing is what a client supplies that only says that it lives.
+// nothing is the supply of a client that only shows that it lives.
 type nothing struct{}
 
 func (nothing) Next(uint64, uint64) (link.Portion, error) { return link.Portion{}, nil }
@@ -137,7 +137,7 @@ func TestC62TooManyConnections(t *testing.T) {
 		})
 	}
 	s.must(dialing.Wait())
-	// Where it took longer than what is too many is left, others came in for those that were ended.
+	// If it takes longer until the excess ones leave, others come in for those that have ended.
 	if admitted.Load() > 20 || refused.Load() < 900 {
 		t.Errorf("%d were admitted of 1000, %d refused, want 2 and the others", admitted.Load(), refused.Load())
 	}
@@ -278,7 +278,7 @@ func TestReconnectsAThousandTimes(t *testing.T) {
 	}
 }
 
-// A client that is silent on its control stream is let go; so is one that never says who it is.
+// A client that is silent on its control stream is disconnected; so is one that never says who it is.
 func TestSilentSession(t *testing.T) {
 	s := start(t)
 	l := s.liar()

@@ -12,9 +12,9 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C64: receive buffers of all connections together take no more memory than there is for them. Targets of 10 Mbit/s
-// over 100 ms take windows of 125 KB, six of them 750 KB: a third of 1 MiB are 350 KB. Those of higher priority have
-// the windows of their targets, and the others what is left: 25 KB each are 2 Mbit/s.
+// C64: the receive buffers of all connections together take no more memory than they are given. Targets of 10 Mbit/s
+// over 100 ms need windows of 125 KB, six of them 750 KB; a third of 1 MiB is 350 KB. Clients of higher priority
+// have the windows for their targets, and the others share what is left: 25 KB each, which gives 2 Mbit/s.
 func TestC64MemoryOfAllBuffers(t *testing.T) {
 	const memory, settled, end, roundTrip = 1 << 20, 3, 15, 100 * time.Millisecond
 	c := gathering.Case{Seed: 64, Access: link.Shape{Rate: 100 * link.Mbit, Queue: link.Size(512 * link.KiB)}, Flags: []string{"--data-memory", fmt.Sprint(memory)}}
@@ -56,13 +56,13 @@ func TestC64MemoryOfAllBuffers(t *testing.T) {
 			t.Errorf("%s has %.2f Mbit/s, more than its window brings", one.Name, rate)
 		}
 	}
-	// A machine that is busy with other work slows all down alike.
+	// A machine that is busy with other work slows all of them down alike.
 	if least < 1.5*highest {
 		t.Errorf("of priority 1 one has %.2f Mbit/s, and of priority 0 one %.2f: windows are as 1.9 to 1", least, highest)
 	}
 }
 
-// medianWindow returns the window that a client had in half of the rounds from a time on.
+// medianWindow returns the window that a client had at least in half of the rounds from a time on.
 func medianWindow(seen *gathering.Seen, client string, from float64) float64 {
 	var windows []float64
 	for _, round := range seen.Rounds {

@@ -110,7 +110,7 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	running.Wait()
 	took := time.Since(begun)
 	t.Logf("%d bytes at %d a second took %v; without a cap %d took %v", 2*size, most, took, 4*size, freed)
-	// What may come at once is what comes in a quarter of a second.
+	// A quarter of a second's worth may come at once.
 	if least := (2*size - most/4) / float64(most); took.Seconds() < least {
 		t.Errorf("%d bytes at %d a second have come in %v", 2*size, most, took)
 	}
@@ -123,7 +123,7 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	}
 }
 
-// With a policy that refuses what does not fit, the command says so, and what to do.
+// If a policy refuses what does not fit, the command says so, and what to do.
 func TestRefusedClient(t *testing.T) {
 	s := start(t)
 	s.policy("default: {minimum: 60kB}\nlink: 100kB\nadmission: refuse")
@@ -137,7 +137,7 @@ func TestRefusedClient(t *testing.T) {
 	}
 }
 
-// While the disk is full, clients are paused and told why; with room again they go on, and nothing is lost.
+// While the disk is full, clients are paused and told why; once there is room again they go on, and nothing is lost.
 func TestDiskFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=128m"); err != nil {

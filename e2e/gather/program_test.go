@@ -37,7 +37,7 @@ func wantSoon[T any](t *testing.T, what string, from <-chan T) (one T) {
 	return one
 }
 
-// A client that is closed ends what it uploads: a stream that goes on, a file under way, and a tree.
+// Closing a client ends what it uploads: a stream that goes on, a file in progress, and a tree.
 func TestClosedClientEndsItsUploads(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 1MB}")
@@ -111,7 +111,7 @@ func TestUploadsWaitForTheirTurn(t *testing.T) {
 	}
 }
 
-// endsWith is a source that has nothing, and ends when something is closed.
+// endsWith is a source that has nothing, and ends when a channel is closed.
 type endsWith <-chan struct{}
 
 func (e endsWith) Read([]byte) (int, error) {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// enroll lets a member in, as itself and into every group, and returns its access.
+// enroll enrolls a member under its name, for every group, and returns its access.
 func (s *site) enroll(name string) (access string) {
 	s.Helper()
 	return s.enrollInto(name, "*")
 }
 
-// enrollInto lets a member into a group.
+// enrollInto enrolls a member for a group.
 func (s *site) enrollInto(name, group string) (access string) {
 	s.Helper()
 	token, err := s.command("token", "create", name, "--role", "member", "--group", group).Output()
@@ -78,12 +78,12 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 		t.Errorf("%d bytes are there, want those %d that were and 3 MiB more", got, len(was))
 	}
 	s.leader.kill()
-	comes("bob", 2<<20) // without a manager
+	comes("bob", 2<<20) // there is no manager at this time
 	s.startManager()
 	s.putOut(bob, "bob")
 }
 
-// putOut revokes a member, and waits until its upload has ended with the reason.
+// putOut revokes a member, and waits until its upload has ended for that reason.
 func (s *site) putOut(p *process, name string) {
 	s.Helper()
 	began := time.Now()

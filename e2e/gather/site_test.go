@@ -40,7 +40,7 @@ type site struct {
 	leader   *process // the manager
 }
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	*exec.Cmd
 	said  testprocess.Output
@@ -65,7 +65,7 @@ func start(t testing.TB, flags ...string) *site {
 	return s
 }
 
-// startManager starts the manager, again if it was killed.
+// startManager starts the manager, or starts it again after it was killed.
 func (s *site) startManager() {
 	s.Helper()
 	s.leader = s.run("manager/cmd/groupcast-manager", "--grpc-listen="+s.manager, "--address="+s.manager, "--admin-listen=", "--store-data-dir="+s.place("store"),
@@ -98,7 +98,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// startGatherer starts the gatherer, again if it was killed.
+// startGatherer starts the gatherer, or starts it again after it was killed.
 func (s *site) startGatherer() {
 	s.Helper()
 	s.gatherer = s.run("gatherer/cmd/groupcast-gatherer", append([]string{
@@ -135,17 +135,17 @@ func (s *site) begin(command *exec.Cmd) *process {
 
 // kill kills the program, and returns when it has ended.
 func (p *process) kill() {
-	_ = p.Process.Kill() // it may have ended
+	_ = p.Process.Kill() // it may have ended already
 	<-p.ended
 }
 
 // end interrupts the program, and returns its exit status.
 func (p *process) end() int {
-	_ = p.Process.Signal(os.Interrupt) // it may have ended
+	_ = p.Process.Signal(os.Interrupt) // it may have ended already
 	return p.status()
 }
 
-// status returns the program's exit status when it has ended, and -1 if it does not.
+// status waits until the program has ended and returns its exit status, or -1 if it does not end.
 func (p *process) status() int {
 	select {
 	case <-p.ended:
@@ -155,7 +155,7 @@ func (p *process) status() int {
 	}
 }
 
-// command is the groupcast command, with an operator's access.
+// command returns the groupcast command, with an operator's access.
 func (s *site) command(arguments ...string) *exec.Cmd {
 	s.Helper()
 	command := exec.Command(testprocess.Binary(s, commands+"cli/cmd/groupcast"), arguments...)
@@ -169,7 +169,7 @@ func (s *site) upload(as string, arguments ...string) *process {
 	return s.begin(s.command(append([]string{"upload", "--to", s.grpc, "--as", as}, arguments...)...))
 }
 
-// client is a client in this process.
+// client returns a client in this process.
 func (s *site) client(as string) *gather.Client {
 	s.Helper()
 	client, err := gather.Open(s.Context(), s.access(), s.grpc, gather.Options{As: as})
@@ -255,7 +255,7 @@ func (s *site) descriptors() int {
 	return len(entries)
 }
 
-// stored returns what the segments of a client's stream hold.
+// stored returns the content of the segments of a client's stream.
 func (s *site) stored(client, path string) (content []byte) {
 	s.Helper()
 	dir := filepath.Join(s.store, client, path+".stream")
@@ -283,7 +283,7 @@ func random(seed uint64, size int) []byte {
 	return content
 }
 
-// file writes a file with such bytes.
+// file writes a file with random bytes.
 func (s *site) file(name string, seed uint64, size int) (path string, content []byte) {
 	s.Helper()
 	path, content = s.place(name), random(seed, size)
@@ -292,7 +292,7 @@ func (s *site) file(name string, seed uint64, size int) (path string, content []
 	return path, content
 }
 
-// wantFile makes sure that a client's file is there, whole.
+// wantFile checks that a client's file is there, complete.
 func (s *site) wantFile(client, path string, content []byte) {
 	s.Helper()
 	got, err := os.ReadFile(filepath.Join(s.store, client, path))

@@ -21,7 +21,7 @@ func terminal(name string, delay time.Duration, share gather.Share) gathering.Te
 	return gathering.Terminal{Name: name, Delay: delay, Share: share}
 }
 
-// observe runs a case with our controller, and has a script happen to it.
+// observe runs a case with our controller and a script.
 func observe(t *testing.T, c gathering.Case, script gathering.Script) *gathering.Seen {
 	t.Helper()
 	labtest.Require(t)
@@ -60,8 +60,8 @@ func all(s *gathering.Seen, clients ...string) func(from, until float64) float64
 	}
 }
 
-// "targets held within 5 % over any 10 s window while capacity is at least the sum of targets;
-// convergence within 3 s of a join, a leave and a policy change": 95 % of what a leave frees is used by then.
+// "targets held within 5 % over any 10 s window while capacity is at least the sum of targets; convergence
+// within 3 s of a join, a leave and a policy change": by then, 95 % of what a leave frees is used.
 func TestSharesAfterSteps(t *testing.T) {
 	t.Parallel()
 	const join, leave, change, end, held = 15, 30, 45, 60, 10
@@ -187,7 +187,7 @@ func TestC65LinkChangesItsRate(t *testing.T) {
 			t.Errorf("%s has %.2f Mbit/s and at times %.2f: it swings", one.Name, narrow, worst)
 		}
 	}
-	for i := range 2 { // of each priority two
+	for i := range 2 { // two of each priority
 		high, low := seen.Rate(c.Terminals[i].Name, down+5, up), seen.Rate(c.Terminals[i+2].Name, down+5, up)
 		if high < 1.2*low {
 			t.Errorf("%.2f Mbit/s of the higher priority, %.2f of the lower, with the same target", high, low)
@@ -232,7 +232,7 @@ func best(s *gathering.Seen, client string, span, until float64) (best float64) 
 	return best
 }
 
-// changes counts how often a client was told another number of connections.
+// changes returns how often a client was told another number of connections.
 func changes(s *gathering.Seen, client string) (n int) {
 	last := 0
 	for _, round := range s.Rounds {
@@ -249,7 +249,7 @@ func changes(s *gathering.Seen, client string) (n int) {
 }
 
 // C63: a client acknowledges what it is sent 20 times later than before, so that its round trips seem long. It
-// gets no more for that, and the others get what they should.
+// gets no more by that, and the others get what they should.
 func TestC63LateAcknowledgements(t *testing.T) {
 	t.Parallel()
 	const late, end = 15, 40
@@ -285,7 +285,7 @@ func TestC63LateAcknowledgements(t *testing.T) {
 	}
 }
 
-// tell logs what the clients have got, second by second.
+// tell logs what the clients got, second by second.
 func tell(t *testing.T, s *gathering.Seen, until int) {
 	t.Helper()
 	for at := range until {

@@ -101,7 +101,7 @@ func TestFilesOfATreeGoTogether(t *testing.T) {
 	contents := make(map[string][]byte)
 	for i := range 40 {
 		name := fmt.Sprint("tree/", i%3, "/", i)
-		_, contents[name] = s.file(name, uint64(i+1), 300_000) // more than goes in bundles
+		_, contents[name] = s.file(name, uint64(i+1), 300_000) // more than what goes in bundles
 	}
 	_, contents["tree/large"] = s.file("tree/large", 99, 3<<20)
 	wantAll := func(client string) {

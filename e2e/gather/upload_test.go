@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-// Files, a tree and standard input arrive as they were, below their client's name; the
-// command runs for every file; what is there already is not sent again.
+// Files, a tree and standard input arrive unchanged, below their client's name; the command runs
+// for every file; what is already there is not sent again.
 func TestUploads(t *testing.T) {
 	s := start(t, "--exec=/bin/sh,-c,echo \"$GROUPCAST_CLIENT $GROUPCAST_PATH $1\" >> \""+t.TempDir()+"/ran\",sh")
 	ran := strings.TrimSuffix(strings.SplitN(s.flags[0], ">> \"", 2)[1], "\",sh")
@@ -95,7 +95,7 @@ func TestFollowOverRotation(t *testing.T) {
 	arrive()
 }
 
-// A file that changes while it is uploaded ends its upload, which says so.
+// If a file changes while it is uploaded, its upload ends and says so.
 func TestChangedFileEndsItsUpload(t *testing.T) {
 	s := start(t)
 	s.policy("default: {max: 4MB}")

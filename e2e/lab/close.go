@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Close ends every process, every link and every namespace of the lab, and
-// tells whether a link broke on the way. It may be called again, and before Start.
+// Close ends every process, every link and every namespace of the lab, and returns an error if a
+// link broke on the way. It may be called again, and before Start.
 func (l *Lab) Close() error {
 	if !l.started {
 		return nil

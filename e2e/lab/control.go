@@ -63,8 +63,8 @@ func (d Way) Shape() link.Shape {
 	return d.link.initial[d.side]
 }
 
-// Read tells counts and queue. Of a plain link it tells what the kernel counts:
-// the frames that were carried, with their Ethernet headers.
+// Read tells counts and queue. Of a plain link it tells what the kernel counts: the frames that
+// were carried, with their Ethernet headers.
 func (d Way) Read() link.Reading {
 	if way, err := d.direction(); err == nil {
 		return way.Read()
@@ -116,8 +116,8 @@ func (w *Link) Step(rate link.Rate) error {
 	return w.both(func(d Way) error { return d.Step(rate) })
 }
 
-// FloodMulticast says whether the LAN passes multicast on to who is at the other end of its link. One that does not any more
-// is like a switch that snoops, and has nobody to ask who listens.
+// FloodMulticast says whether the LAN passes multicast on to the host at the other end of its link. If it does not, it is
+// like a switch that snoops and has nobody to ask which hosts listen.
 func (l *LAN) FloodMulticast(to *Host, on bool) error {
 	for _, p := range l.ports {
 		if slices.ContainsFunc(p.link.ends[:], func(end *port) bool { return end.owner == Node(to) }) {

@@ -12,9 +12,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// kernelQueue is how many packets wait inside a TUN or TAP end for the emulator.
-// It is only to bridge the time until its thread runs; the link's own queue is
-// the emulator's.
+// kernelQueue is how many packets can wait inside a TUN or TAP end for the emulator. It only
+// bridges the time until the emulator's thread runs; the link's own queue is in the emulator.
 const kernelQueue = 20_000
 
 func (p *port) space() *space {

@@ -13,7 +13,7 @@ import (
 // DiskPath is where programs on a host find its disk.
 const DiskPath = "/mnt"
 
-// Disk is a file system of limited size, in memory, that one host alone sees.
+// Disk is a file system of limited size, in memory, that only one host sees.
 type Disk struct {
 	host    *Host
 	outside string // the same file system, for this process
@@ -27,11 +27,10 @@ type unmounter interface {
 	Wait()
 }
 
-// Disk mounts a disk on this host, at DiskPath. A host has one at most.
+// Disk mounts a disk on this host, at DiskPath. A host can have one disk.
 func (h *Host) Disk(size link.Bytes) (*Disk, error) { return h.disk(size, false) }
 
-// SlowableDisk is a Disk that Slow can slow down. It is served by this process,
-// so even its full speed is that of one.
+// SlowableDisk is a Disk that Slow can slow down. This process serves it, so even its full speed is limited by that.
 func (h *Host) SlowableDisk(size link.Bytes) (*Disk, error) { return h.disk(size, true) }
 
 func (h *Host) disk(size link.Bytes, slowable bool) (*Disk, error) {

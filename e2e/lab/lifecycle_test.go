@@ -50,8 +50,7 @@ func takeFootprint(t *testing.T) footprint {
 	}
 }
 
-// childrenOfThreads are the programs that this process has started and not
-// waited for.
+// childrenOfThreads returns the programs that this process has started and not yet waited for.
 func childrenOfThreads(t *testing.T) string {
 	t.Helper()
 	names, err := filepath.Glob("/proc/self/task/*/children")
@@ -60,7 +59,7 @@ func childrenOfThreads(t *testing.T) string {
 	}
 	var children strings.Builder
 	for _, name := range names {
-		list, _ := os.ReadFile(name) // a thread that has ended since has none
+		list, _ := os.ReadFile(name) // a thread that has ended since has no such file
 		children.Write(list)
 	}
 	return children.String()
@@ -77,8 +76,7 @@ func devicesIn(table string) string {
 	return strings.Join(names, " ")
 }
 
-// namespacesOfThreads are the network namespaces that this process holds, by a
-// thread or by a descriptor.
+// namespacesOfThreads returns the network namespaces that this process holds, by a thread or by a descriptor.
 func namespacesOfThreads(t *testing.T) []string {
 	t.Helper()
 	var held []string
@@ -100,7 +98,7 @@ func namespacesOfThreads(t *testing.T) []string {
 func TestFiftyTopologiesLeaveNothing(t *testing.T) {
 	labtest.Require(t)
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	buildAndClose(t, 0) // what the runtime keeps for good is made now
+	buildAndClose(t, 0) // this creates what the runtime keeps for good
 	before := takeFootprint(t)
 	for seed := range uint64(50) {
 		buildAndClose(t, seed+1)
@@ -108,8 +106,7 @@ func TestFiftyTopologiesLeaveNothing(t *testing.T) {
 	leavesNothing(t, before)
 }
 
-// leavesNothing waits for what Close does not: threads end a moment after what
-// ran on them.
+// leavesNothing waits for what Close does not wait for: threads end a moment after what ran on them.
 func leavesNothing(t *testing.T, before footprint) {
 	t.Helper()
 	var wrong string
@@ -135,7 +132,7 @@ func compare(before, after footprint) string {
 		return "mounts " + after.mounts
 	}
 	for _, namespace := range after.namespaces {
-		// One that was there before may go: the thread that held it was still ending.
+		// A namespace that was there before may have gone: the thread that held it was still ending.
 		if !slices.Contains(before.namespaces, namespace) {
 			return fmt.Sprintf("namespace %s, %v before", namespace, before.namespaces)
 		}
@@ -143,8 +140,7 @@ func compare(before, after footprint) string {
 	return ""
 }
 
-// spareThreads are idle ones that the runtime keeps for later; a topology has
-// more than ten.
+// spareThreads is how many idle threads the runtime may keep for later; a topology has more than ten.
 const spareThreads = 20
 
 // buildAndClose makes a topology with one of everything and a program that

@@ -37,16 +37,16 @@ type multicastRoute struct {
 	_             [4]uint32 // counts, which the kernel does not read
 }
 
-// multicastRouter has a router's kernel forward every group from each of its links to all
-// others, as a router does whose neighbours have all joined.
+// multicastRouter makes a router's kernel forward every group from each of its links to all others,
+// like a router whose neighbours have all joined.
 type multicastRouter struct {
 	socket *os.File // raw IGMP, to which the kernel tells of sources that it has no route for
 	ports  int
 	ending sync.WaitGroup
 }
 
-// RouteMulticast has a router pass multicast on, to all of its links but the one that it
-// came by, as long as packets' time to live lasts.
+// RouteMulticast makes a router pass multicast on to all of its links except the one over which it
+// came, as long as the packets' time to live lasts.
 func (h *Host) RouteMulticast() error {
 	m := &multicastRouter{}
 	err := h.Do(func() error { return m.open(h.ports) })
@@ -96,7 +96,7 @@ func (m *multicastRouter) tell(option int, entry []byte) error {
 	return errors.Join(err, failed)
 }
 
-// run gives every source and group that the kernel asks for a route.
+// run gives a route to every source and group for which the kernel asks.
 func (m *multicastRouter) run() {
 	message := make([]byte, 2048)
 	for {
@@ -104,12 +104,12 @@ func (m *multicastRouter) run() {
 		if err != nil {
 			return
 		}
-		// struct igmpmsg, in the place of an IP header whose protocol is 0.
+		// This is a struct igmpmsg, in the place of an IP header whose protocol is 0.
 		if n < 20 || message[8] != unknownSource || message[9] != 0 {
 			continue
 		}
 		from := uint16(message[10]) | uint16(message[11])<<8
-		_ = m.route(from, [4]byte(message[12:16]), [4]byte(message[16:20])) // the kernel asks again
+		_ = m.route(from, [4]byte(message[12:16]), [4]byte(message[16:20])) // if it fails, the kernel asks again
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/groupcast/groupcast/internal/udp"
 )
 
-// A group reaches LANs behind routers, and is answered from there; without multicast routes it
-// does not.
+// A group reaches LANs behind routers, and is answered from there; without multicast routes that is not so.
 func TestMulticastIsRouted(t *testing.T) {
 	l := labtest.New(t, 1)
 	near, middle, far := l.LAN("near"), l.LAN("middle"), l.LAN("far")

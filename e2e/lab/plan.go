@@ -112,11 +112,11 @@ func (p *plan) address() error {
 	return nil
 }
 
-// routesOf searches outward from h, breadth first: fewest routers win, and of
-// equals the one declared first.
+// routesOf searches outward from h, breadth first: the route with the fewest routers wins, and of
+// equal ones the one declared first.
 func (p *plan) routesOf(h *Host) []route {
 	var routes []route
-	reached := map[int]*route{} // how h gets to a segment; nil is directly
+	reached := map[int]*route{} // how h gets to a segment; nil means directly
 	var order []int             // segments whose neighbours are still to be asked
 	var met []*port
 	for _, end := range h.ports {
@@ -145,8 +145,8 @@ func (p *plan) routesOf(h *Host) []route {
 	return append(routes, p.backDoors(h, met, reached)...)
 }
 
-// backDoors are routes to the other addresses of hosts that have several links
-// and do not forward: one may call such a host by any of its addresses.
+// backDoors returns routes to the other addresses of hosts that have several links and do not
+// forward: such a host can be called by any of its addresses.
 func (p *plan) backDoors(h *Host, met []*port, reached map[int]*route) []route {
 	var routes []route
 	done := map[netip.Addr]bool{}
@@ -168,7 +168,7 @@ func (p *plan) backDoors(h *Host, met []*port, reached map[int]*route) []route {
 	return routes
 }
 
-// beyond is the segments that the owner of entry forwards to.
+// beyond returns the segments to which the owner of entry forwards.
 func beyond(entry *port, self *Host) []int {
 	router, ok := entry.owner.(*Host)
 	if !ok || !router.forwards || router == self {
@@ -181,7 +181,7 @@ func beyond(entry *port, self *Host) []int {
 	return numbers
 }
 
-// firstHop is the way of the segment before, or through entry if that is h's own.
+// firstHop returns the route to the segment before or, if that is h's own, the route through entry.
 func (p *plan) firstHop(h *Host, entry *port, before *route) route {
 	if before != nil {
 		return *before

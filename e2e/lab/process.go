@@ -36,8 +36,7 @@ func (h *Host) Command(program string, arguments ...string) *Process {
 	return &Process{Name: program, host: h, cmd: exec.Command(program, arguments...), ended: make(chan struct{})}
 }
 
-// Start runs the program. It ends with the lab at the latest, and is killed by
-// the kernel if this process dies.
+// Start runs the program. It ends with the lab at the latest, and the kernel kills it if this process dies.
 func (p *Process) Start() error {
 	if p.host.space == nil {
 		return fmt.Errorf("start %s: host %s is not running", p.Name, p.host.name)
@@ -146,7 +145,7 @@ func (l *Lab) remember(p *Process) {
 	l.processes = append(l.processes, p)
 }
 
-// endProcesses kills what still runs, also what the programs started.
+// endProcesses kills what still runs, including what the programs started.
 func (l *Lab) endProcesses() {
 	l.guard.Lock()
 	processes := l.processes
@@ -163,5 +162,5 @@ func (l *Lab) endProcesses() {
 	}
 }
 
-// EndPrograms kills what still runs, so that all programs have a Usage.
+// EndPrograms kills what still runs, so that every program has a Usage.
 func (l *Lab) EndPrograms() { l.endProcesses() }

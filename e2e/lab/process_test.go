@@ -101,8 +101,8 @@ i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
 
 const runAsOwner = "LAB_TEST_OWNER"
 
-// TestOwner is not a test of its own: the tests below run it as the process
-// that owns a lab. It tells the number of a program and of a daemon, and stays.
+// TestOwner is not a test of its own: the tests below run it as the process that owns a lab. It
+// prints the process numbers of a program and of a daemon, and stays.
 func TestOwner(t *testing.T) {
 	manner := os.Getenv(runAsOwner)
 	if manner == "" {

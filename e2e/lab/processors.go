@@ -6,20 +6,19 @@ import (
 	"sync"
 )
 
-// heapLimit is how much memory this process takes before it collects garbage while
-// links are emulated.
+// heapLimit is how much memory this process may take before it collects garbage while links are emulated.
 const heapLimit = 1 << 30
 
 // reserved counts the threads that must run the moment the kernel wakes them.
 //
-// Go lends a thread that returns from the kernel one of GOMAXPROCS slots; with as many
-// slots as such threads none waits for a goroutine that computes, and the kernel's
-// priorities decide alone.
+// Go lends a thread that returns from the kernel one of GOMAXPROCS slots. With as many slots as
+// such threads, none of them waits for a goroutine that computes, and only the kernel's priorities
+// decide.
 //
-// Garbage is not collected meanwhile. A collector that looks at such a thread's stack
-// has it spin until it is done; on a small machine, the threads that spin, with their
-// priority, keep the collector from being done, and everything stands still until the
-// kernel breaks in, after most of a second.
+// Garbage is not collected meanwhile. A collector that looks at such a thread's stack makes the
+// thread spin until it is done. On a small machine the spinning threads, with their priority, keep
+// the collector from finishing, and everything stands still until the kernel intervenes, after most
+// of a second.
 var reserved struct {
 	sync.Mutex
 	threads     int

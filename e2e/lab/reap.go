@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerVariable marks every program that a lab starts, and what that program
-// starts, with the process and start time of the lab's owner. A daemon that
-// outlived a crashed owner is known by it, and a number that was used again is not.
+// ownerVariable marks every program that a lab starts, and what that program starts, with the
+// process number and start time of the lab's owner. So a daemon that outlived a crashed owner is
+// recognized, and a process number that is used again is not mistaken for the owner.
 const ownerVariable = "GROUPCAST_LAB_OWNER"
 
 func owner() string {

@@ -46,16 +46,14 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// SetCongestion has connections of this host use a congestion control, whatever this
-// machine's default is: its routes say so. A connection that chooses another after it
-// was made has that.
+// SetCongestion makes connections of this host use a congestion control, whatever this machine's
+// default is: its routes say so. A connection that chooses another after it was made has that.
 func (h *Host) SetCongestion(name string) error {
 	if h.space == nil {
 		return fmt.Errorf("select congestion control %s: host %s is not running", name, h.name)
 	}
 	return within(h.space, func(handle *netlink.Handle) error {
-		// The routes of a table other than the main one have to be asked for: those in
-		// the local table lead from a host to itself.
+		// Routes of a table other than the main one have to be asked for; those in the local table lead from a host to itself.
 		for _, table := range []int{unix.RT_TABLE_MAIN, unix.RT_TABLE_LOCAL} {
 			routes, err := handle.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
 			if err != nil {

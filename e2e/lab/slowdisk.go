@@ -40,7 +40,7 @@ func (p *pace) write(size int) {
 
 func (p *pace) flush() { p.occupy(func() time.Duration { return p.sync }) }
 
-// occupy waits for the arm and holds it as long as told.
+// occupy waits for the arm and holds it for as long as duration says.
 func (p *pace) occupy(duration func() time.Duration) {
 	p.mu.Lock()
 	now := time.Now()

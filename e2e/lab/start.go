@@ -103,7 +103,7 @@ func (l *Lab) openSpace(extra map[string]string) (*space, error) {
 	})
 }
 
-// addBridge makes a switch that floods multicast, as one without IGMP snooping does.
+// addBridge makes a switch that floods multicast, as a switch without IGMP snooping does.
 func addBridge(handle *netlink.Handle) error {
 	snooping := false
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}, MulticastSnooping: &snooping}
@@ -129,8 +129,7 @@ func (l *Lab) connect() error {
 	return nil
 }
 
-// emulate opens both ends and a direction each way. Every direction has a seed
-// of its own, told by its place in the declaration.
+// emulate opens both ends and a direction each way. Every direction has a seed of its own, given by its place in the declaration.
 func (l *Lab) emulate(wire *Link, number uint64) error {
 	framing := wire.framing()
 	for side, end := range wire.ends {
@@ -195,5 +194,5 @@ func (l *Lab) carry() {
 	}
 }
 
-// pause waits for the kernel, which tells nobody when it is ready.
+// pause waits for the kernel, which does not tell when it is ready.
 func pause(d time.Duration) { <-time.After(d) }

@@ -31,7 +31,7 @@ type Host struct {
 // Name is the name it was declared with.
 func (h *Host) Name() string { return h.name }
 
-// Addr is its address on its first link, by which the others know it.
+// Addr is its address on its first link, by which other hosts know it.
 func (h *Host) Addr() netip.Addr {
 	if len(h.ports) == 0 {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -44,8 +44,7 @@ func (h *Host) At(port uint16) string { return netip.AddrPortFrom(h.Addr(), port
 
 func (h *Host) attach(p *port) { h.ports = append(h.ports, p) }
 
-// LAN is an Ethernet segment: a bridge to which broadcast and multicast reach
-// every port.
+// LAN is an Ethernet segment: a bridge on which broadcast and multicast reach every port.
 type LAN struct {
 	name  string
 	ports []*port
@@ -62,7 +61,7 @@ type Link struct {
 	ends     [2]*port
 	initial  [2]link.Shape
 	emulated bool
-	packets  bool               // of the MTU at most, on a plain link
+	packets  bool               // on a plain link: packets have its MTU at most
 	ways     [2]*link.Direction // from ends[0], from ends[1]; nil on a plain link
 	tapped   [2]int             // descriptors of the TUN or TAP ends
 }
@@ -127,9 +126,9 @@ func (l *Lab) LAN(name string) *LAN {
 	return lan
 }
 
-// Link joins a and b by a link that treats both directions as told. A zero
-// shape, or one that tells the MTU alone, is a plain virtual cable at the full
-// speed of the kernel, which cannot be changed later; see Emulated.
+// Link joins a and b by a link that has the shape in both directions. A zero shape, or one that
+// gives only the MTU, is a plain virtual cable at the full speed of the kernel, which cannot be
+// changed later; see Emulated.
 func (l *Lab) Link(a, b Node, shape link.Shape) *Link {
 	wire := &Link{initial: [2]link.Shape{shape, shape}, tapped: [2]int{-1, -1}}
 	for side, node := range [2]Node{a, b} {
@@ -146,16 +145,15 @@ func (w *Link) Back(shape link.Shape) *Link {
 	return w
 }
 
-// Emulated makes the link an emulated one even while its shape is perfect, so
-// that it can be changed and counted later.
+// Emulated makes the link an emulated one even if its shape is perfect, so that it can be changed and counted later.
 func (w *Link) Emulated() *Link {
 	w.emulated = true
 	return w
 }
 
-// MTUSized makes a plain link carry packets of its MTU at most, each with its
-// checksum, as an emulated link does anyway. A plain link else hands over what
-// the sender's kernel would have a network card cut to size.
+// MTUSized makes a plain link carry packets of at most its MTU, each with its checksum, as an
+// emulated link always does. Otherwise a plain link passes on what the sender's kernel would let a
+// network card cut to size.
 func (w *Link) MTUSized() *Link {
 	w.packets = true
 	return w
@@ -186,7 +184,7 @@ func (l *Lab) declare(name string) {
 	l.nodes[name] = true
 }
 
-// check tells all that is wrong with the declaration at once.
+// check reports everything that is wrong with the declaration at once.
 func (l *Lab) check() error {
 	wrong := l.wrong
 	for _, wire := range l.links {

@@ -71,7 +71,7 @@ func median(trips []time.Duration) time.Duration {
 	return trips[len(trips)/2]
 }
 
-// sendNumbered sends n datagrams, each with its number, as fast as the pace allows.
+// sendNumbered sends n numbered datagrams, with a pause between two of them.
 func sendNumbered(t *testing.T, conn net.PacketConn, to net.Addr, size, n int, pace time.Duration) {
 	t.Helper()
 	frame := make([]byte, size-udpHeaders)

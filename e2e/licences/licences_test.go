@@ -1,4 +1,4 @@
-// Package licences checks that everyone may use what Groupcast is linked with.
+// Package licences checks that everyone may use everything that Groupcast is linked with.
 package licences
 
 import (
@@ -12,25 +12,25 @@ import (
 	"testing"
 )
 
-// allowed are the licences that go with Apache-2.0, each with words that only it has.
+// allowed are the licences that are compatible with Apache-2.0, each with words that only it contains.
 var allowed = map[string]string{
 	"Apache-2.0": "Apache License Version 2.0, January 2004",
 	"MIT":        "Permission is hereby granted, free of charge, to any person obtaining a copy",
 	"BSD":        "Redistribution and use in source and binary forms, with or without modification, are permitted provided that",
 	"ISC":        "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is hereby granted",
 	"MPL-2.0":    "Mozilla Public License Version 2.0",
-	// What draws charts brings these two, which ask for the authors to be named: the first leaves the
-	// choice between the FreeType License, which is ours, and another.
+	// The library that draws charts brings in these two, which require that the authors are named.
+	// The first leaves a choice between the FreeType License, which we choose, and another.
 	"FTL":       "Use of the Freetype-Go software is subject to your choice of exactly one of the following two licenses: * The FreeType License",
 	"CC-BY-4.0": "Creative Commons Attribution 4.0 International",
 }
 
-// refused are words of licences that do not, wherever they stand.
+// refused are words of licences that are not compatible, wherever they occur.
 var refused = []string{"GNU GENERAL PUBLIC LICENSE", "GNU AFFERO", "GNU LESSER", "Server Side Public License", "Business Source License"}
 
 type module struct{ Path, Dir string }
 
-// linked returns the modules that the binaries are made of.
+// linked returns the modules that are linked into the binaries.
 func linked(t *testing.T) []module {
 	t.Helper()
 	list := exec.Command("go", "list", "-deps", "-json=Module", "github.com/groupcast/groupcast/services/...", "github.com/groupcast/groupcast/sdk")
@@ -73,10 +73,10 @@ func TestDependenciesAreFree(t *testing.T) {
 	}
 }
 
-// recognise returns the name of an allowed licence; empty if it is none.
+// recognise returns the name of an allowed licence; empty if the text is none.
 func recognise(text string) string {
 	for _, words := range refused {
-		if strings.Contains(text, words) && !strings.Contains(text, allowed["MPL-2.0"]) { // the MPL names them as secondary
+		if strings.Contains(text, words) && !strings.Contains(text, allowed["MPL-2.0"]) { // the MPL mentions these as secondary licences
 			return ""
 		}
 	}

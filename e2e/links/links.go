@@ -14,17 +14,17 @@ import (
 	"sync"
 )
 
-// Book holds what nodes said of links, by the line that agents and members log of each that has ended.
+// Book holds what nodes have said about links: agents and members log a line for each link that has ended.
 type Book struct {
 	mu   sync.Mutex
 	uses map[way]*use
 }
 
-// way is who feeds whom in a delivery, over however many links one after the other.
+// way says who feeds whom in a delivery, over any number of successive links.
 type way struct{ delivery, from, to string }
 
-// use is what a way was used for: by the word of the parent, what it sent and what of that the child told it
-// to have; and by that of the child.
+// use says how a way was used. The parent says what it sent, and how much of that the child told it to have;
+// the child says how much it received.
 type use struct{ sent, landed, received uint64 }
 
 // Write takes one line.
@@ -35,14 +35,14 @@ func (b *Book) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Read takes all lines of a program.
+// Read takes all lines of a program's output.
 func (b *Book) Read(text string) {
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		_, _ = b.Write(lines.Bytes())
 	}
 }
 
-// pairs are the attributes of a line whose values hold no space.
+// pairs matches the attributes of a line whose values contain no space.
 var pairs = regexp.MustCompile(`(\w+)=([^ "]+)`)
 
 func (b *Book) note(line string) {
@@ -76,7 +76,7 @@ func (b *Book) use(w way) *use {
 	return b.uses[w]
 }
 
-// Received returns how many bytes a node says came to it in a delivery, from all its parents.
+// Received returns how many bytes a node says it received in a delivery, from all its parents.
 func (b *Book) Received(delivery, to string) (bytes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,9 +98,9 @@ func (b *Book) Carried() (bytes uint64) {
 	return bytes
 }
 
-// Check returns an error unless each child received what its parent sent. What was on its way when a link broke
-// may be lost, and no more: that is what the child never told to have. Of nodes that are mute in a delivery, as
-// those that were killed in it, nothing is known.
+// Check returns an error unless each child received what its parent sent. Only what was under way when a link
+// broke may be lost, which is what the child never reported to have. Nothing is known of nodes that are mute in
+// a delivery, such as those that were killed in it.
 func (b *Book) Check(mute func(delivery, node string) bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

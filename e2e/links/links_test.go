@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/links"
 )
 
-// What was lost with a link that broke, or sent twice, is no contradiction; all else is.
+// What was lost with a link that broke, or was sent twice, is not a contradiction; everything else is.
 func TestBothEndsAgree(t *testing.T) {
 	for _, tt := range []struct {
 		name                   string
@@ -39,7 +39,7 @@ func TestBothEndsAgree(t *testing.T) {
 	}
 }
 
-// What several parents sent one after the other is counted for the child together.
+// What several parents sent one after another is added up for the child.
 func TestReceivedFromAllParents(t *testing.T) {
 	var book links.Book
 	book.Read("msg=\"a link was used\" member=m1 delivery=d parent=a1 received_bytes=3\n" +

@@ -4,8 +4,7 @@
 //	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-scale N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
 //	papers draw FOLDER...
 //
-// A run replaces the folder of its results; draw makes tables and charts anew
-// from the figures in it.
+// A run replaces the folder of its results; draw makes tables and charts again from the figures in it.
 package main
 
 import (
@@ -165,7 +164,7 @@ func draw(folders []string) error {
 	return nil
 }
 
-// choose finds the experiments of the papers or the single ones that are named.
+// choose returns the experiments that are named, singly or by their paper.
 func choose(names []string) ([]experiment.Experiment, error) {
 	var chosen []experiment.Experiment
 	for _, name := range names {

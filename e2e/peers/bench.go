@@ -24,19 +24,19 @@ import (
 
 // sample is one delivery by one tool.
 type sample struct {
-	took      time.Duration   // until the last receiver had all
-	landed    []time.Duration // until each receiver had a file of the whole size, the first to have it first
-	processor time.Duration   // of all programs on all hosts, but for control
-	control   time.Duration   // of the manager, which no byte of the file passes
-	peak      link.Bytes      // of the hungriest program, but for control
-	relay     link.Bytes      // of the hungriest agent
-	uplink    link.Bytes      // that the sender's link carried
+	took      time.Duration   // until the last receiver had everything
+	landed    []time.Duration // until each receiver had a file of the full size, in the order in which they had it
+	processor time.Duration   // of all programs on all hosts, except control
+	control   time.Duration   // of the manager, through which no byte of the file passes
+	peak      link.Bytes      // of the program that needed most, except control
+	relay     link.Bytes      // of the agent that needed most
+	uplink    link.Bytes      // how many bytes the sender's link carried
 }
 
 // patience bounds one delivery.
 const patience = 3 * time.Minute
 
-// deliver builds the network anew, has t deliver the file, and checks every copy.
+// deliver builds a new network, has t deliver the file, and checks every copy.
 func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed uint64) (s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -79,7 +79,7 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 	return s, nil
 }
 
-// account sums what the ended programs have used.
+// account adds up what the ended programs have used.
 func (s *sample) account(n *network) {
 	var all measure.Result
 	n.Report(&all)
@@ -97,8 +97,8 @@ func (s *sample) account(n *network) {
 	}
 }
 
-// watch notes when each receiver has a file of the whole size. The returned function
-// ends that, and returns the times since start in their order.
+// watch notes when each receiver has a file of the full size. The returned function ends the watch,
+// and returns the times since start in their order.
 func watch(job *tool.Job, start time.Time) (landed func() []time.Duration) {
 	times := make([]time.Duration, 0, len(job.Receivers))
 	waiting := slices.Clone(job.Receivers)
@@ -130,10 +130,10 @@ func watch(job *tool.Job, start time.Time) (landed func() []time.Duration) {
 	}
 }
 
-// watchInterval is how exact the times of single receivers are.
+// watchInterval is the precision of the times of single receivers.
 const watchInterval = 20 * time.Millisecond
 
-// furnish gives every host a disk and the sender the file.
+// furnish gives every host a disk, and the sender the file.
 func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]byte, error) {
 	job := &tool.Job{
 		Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{},

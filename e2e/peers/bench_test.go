@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/peers/tool"
 )
 
-// carrier is a tool that carries the file by hand, and drops it if told.
+// carrier is a tool that copies the file by itself, and damages a copy if told to.
 type carrier struct {
 	damages  string // name of the receiver whose copy is wrong
 	programs []string
@@ -89,7 +89,7 @@ func TestMediansAndRatios(t *testing.T) {
 		{took: 1.6e9, processor: 4e7, uplink: 1e7, landed: []time.Duration{1e9, 1.6e9}},
 	}}
 	base := []sample{{took: 8e9}, {took: 4e9}, {took: 1.6e9}}
-	s.summarize(&r, places[0], base) // 4 receivers, 25 Mbit/s: the line needs 3.2 s
+	s.summarize(&r, places[0], base) // 4 receivers, 25 Mbit/s: the line takes 3.2 s
 	got := fmt.Sprintf("%.1f Mbit/s, stretch %.2f, ratio %.2f, last but one %.1f s, %.2f s/GB, %.1f copies", r.goodput, r.stretch, r.ratio, r.fast, r.cpu, r.copies)
 	if want := "50.0 Mbit/s, stretch 0.50, ratio 0.50, last but one 1.0 s, 1.00 s/GB, 1.0 copies"; got != want {
 		t.Errorf("medians %s, want %s", got, want)

@@ -1,4 +1,4 @@
-// Command peers compares tools that get one file to many, side by side.
+// Command peers compares tools that get one file to many receivers.
 //
 //	peers list
 //	peers run [-size MiB] [-runs N] [-tools a,b] [-results FOLDER] [PLACE...]
@@ -63,7 +63,7 @@ func list() {
 	}
 }
 
-// settings are what the caller decides.
+// settings are the caller's choices.
 type settings struct {
 	size    link.Bytes
 	runs    int

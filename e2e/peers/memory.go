@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// heldPage is kept of every stretch of warm memory. What is free between two of
-	// them is too small to be given back, and all that is needed is there: buffers
-	// of sockets are half of it.
+	// heldPage is kept of every stretch of warm memory. The free memory between two such pages is
+	// too small to be given back to the host, and consists of pages of the size that is needed:
+	// buffers of sockets are half of it.
 	heldPage = 4 * link.KiB
 	stretch  = 64 * link.KiB
-	// spareMemory is more than is needed: the kernel does not use up what is warm before
-	// it takes what is not.
+	// spareMemory is how much more than needed is warmed: the kernel takes cold memory before it has used up the warm.
 	spareMemory = 4096 * link.MiB
 )
 
-// warmMemory takes as much memory as the delivery will, and frees it in pieces that stay
-// here until the returned file is closed. A virtual machine returns free memory to its
-// host, and whoever is the first to write to it again pays two seconds of processor time
-// for a GB: that must be none of the tools, and not more the longer one takes.
+// warmMemory takes as much memory as the delivery will need, and frees it in pieces that stay in
+// this machine until the returned file is closed. A virtual machine returns free memory to its
+// host, and the first program that writes to such memory again pays two seconds of processor time
+// per GB. None of the tools must pay for that, nor pay more the longer the comparison takes.
 func warmMemory(job *tool.Job) (*os.File, error) {
 	needed := link.Bytes(len(job.Receivers)+len(job.Agents)) * job.Size
 	needed += min(needed, spareMemory)

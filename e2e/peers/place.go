@@ -15,15 +15,15 @@ type network struct {
 	*lab.Lab
 	sender    *lab.Host
 	receivers []*lab.Host
-	rate      link.Rate // 0 is that of the kernel
+	rate      link.Rate // 0 is the speed of the kernel
 	uplink    lab.Way   // from the sender
 
-	manager *lab.Host // of our own tool: beside the network
+	manager *lab.Host // of our own tool: outside the network
 	agents  []*lab.Host
-	zones   map[*lab.Host]string // of agents and receivers: those of one zone are near each other
+	zones   map[*lab.Host]string // of agents and receivers: those in one zone are near each other
 }
 
-// congestion is what all tools send with: the kernel's default, whatever this machine's is.
+// congestion is what all tools send with: the kernel's usual default, whatever this machine's is.
 const congestion = "cubic"
 
 func (n *network) start() error {
@@ -38,17 +38,17 @@ func (n *network) start() error {
 	return nil
 }
 
-// place is a topology that tools are compared on.
+// place is a topology in which tools are compared.
 type place struct {
 	name   string
 	about  string
 	routed bool       // multicast does not pass
-	size   link.Bytes // of the file, unless the caller says another
-	tools  []string   // that are compared; none are all but the special ones
+	size   link.Bytes // of the file, unless the caller gives another
+	tools  []string   // those compared; none means all except the special ones
 	build  func(seed uint64) *network
 }
 
-// queueOf is how much waits at a link: as in paper 000, 200 packets at 100 Mbit/s.
+// queueOf returns how much can wait at a link: as in paper 000, 200 packets at 100 Mbit/s.
 func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (100 * link.Mbit))) }
 
 var (
@@ -60,7 +60,7 @@ var (
 	fast    = append(append(slices.Clone(unicast), hashing...), "rsync")
 )
 
-// detach is our multicast where a slow receiver holds up nobody.
+// detach is our multicast in the mode in which a slow receiver holds up nobody.
 const detach = "groupcast (multicast, detach)"
 
 var places = []place{
@@ -170,7 +170,7 @@ var places = []place{
 	},
 }
 
-// among chooses the tools that are compared in a place.
+// among returns the tools that are compared in a place.
 func (p place) among(tools []tool.Tool) []tool.Tool {
 	var chosen []tool.Tool
 	for _, t := range tools {
@@ -181,9 +181,9 @@ func (p place) among(tools []tool.Tool) []tool.Tool {
 	return chosen
 }
 
-// onLAN is a switch, with a cable to every receiver, and one to the sender like the first
-// of them: an emulated cable, or a plain one if its rate is 0. Agents run beside the first
-// receivers, and each is near its share of them.
+// onLAN is a switch with a cable to every receiver, and one to the sender that is like the first of
+// them: an emulated cable, or a plain one if its rate is 0. Agents run beside the first receivers,
+// and each is near its share of the receivers.
 func onLAN(seed uint64, rates []link.Rate, agents int) *network {
 	n := begin(seed, rates[0])
 	lan := n.LAN("lan")
@@ -213,7 +213,7 @@ func lossyLAN(seed uint64, receivers int, loss float64) *network {
 	return n
 }
 
-// slowestHasAQueue is a LAN of 100 Mbit/s with one receiver at 2, whose cable is behind a queue as long as those of switches are.
+// slowestHasAQueue is a LAN of 100 Mbit/s with one receiver at 2 Mbit/s, whose cable has a queue as long as that of a switch.
 func slowestHasAQueue(seed uint64) *network {
 	n := begin(seed, 100*link.Mbit)
 	lan := n.LAN("lan")
@@ -251,8 +251,7 @@ func begin(seed uint64, rate link.Rate) *network {
 	return n
 }
 
-// figure5 is the topology of 000 §IV-A with so many members in each network, and an
-// agent at each router.
+// figure5 is the topology of 000 §IV-A with a number of members in each network, and an agent at each router.
 func figure5(seed uint64, members int, rate link.Rate, delay time.Duration) *network {
 	n := begin(seed, rate)
 	edge := link.Shape{Rate: n.rate, Delay: 10 * time.Millisecond, Queue: queueOf(rate)}
@@ -274,8 +273,7 @@ func figure5(seed uint64, members int, rate link.Rate, delay time.Duration) *net
 	return n
 }
 
-// slowOne is a star around a router with an agent. The last receiver has a tenth of the
-// rate of the others.
+// slowOne is a star around a router with an agent. The last receiver has a tenth of the rate of the others.
 func slowOne(seed uint64) *network {
 	n := begin(seed, 100*link.Mbit)
 	router := n.Router("router")

@@ -11,22 +11,22 @@ import (
 	"github.com/groupcast/groupcast/e2e/peers/tool"
 )
 
-// row is the medians of one tool in one place, or why there are none.
+// row holds the medians of one tool in one place, or says why there are none.
 type row struct {
 	tool    string
 	without string   // why nothing was measured
 	samples []sample // one for each round
-	took    float64  // seconds until the last receiver had all
-	fast    float64  // seconds until the last but one had
-	ratio   float64  // of took to that of the baseline in the same round; 0 without one
+	took    float64  // seconds until the last receiver had everything
+	fast    float64  // seconds until all but the last receiver had everything
+	ratio   float64  // of took to the baseline's in the same round; 0 without a baseline
 	goodput float64  // Mbit/s at the slowest receiver
-	stretch float64  // completion of the last receiver over size ÷ line rate; 0 without a line rate
-	seconds float64  // CPU of all programs but for control
+	stretch float64  // completion of the last receiver, divided by size ÷ line rate; 0 without a line rate
+	seconds float64  // CPU of all programs except control
 	control float64  // CPU seconds of control
 	cpu     float64  // seconds of all programs per GB delivered
-	peak    float64  // MiB of the hungriest program
-	relay   float64  // MiB of the hungriest agent
-	copies  float64  // of the file that crossed the sender's link
+	peak    float64  // MiB of the program that needed most
+	relay   float64  // MiB of the agent that needed most
+	copies  float64  // how many copies of the file crossed the sender's link
 }
 
 func (r row) String() string {
@@ -37,12 +37,12 @@ func (r row) String() string {
 		r.took, r.fast, r.goodput, r.stretch, r.seconds, r.cpu, r.control, r.peak, r.relay, r.copies)
 }
 
-// baseline is the tool that the others' times are compared with.
+// baseline is the tool with whose times those of the others are compared.
 const baseline = "nginx + curl"
 
-// compare measures tools in place p: all of them in every round, so that they meet the
-// same machine. A tool that cannot run, or fails, is a row that says so; an error is
-// only what ends the comparison.
+// compare measures tools in a place: all of them in every round, so that they meet the same
+// conditions. A tool that cannot run, or fails, gets a row that says so; only what ends the
+// comparison is an error.
 func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]row, error) {
 	rows := make([]row, len(tools))
 	for i, t := range tools {
@@ -79,10 +79,10 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 	return rows, nil
 }
 
-// oneLine is what a table has room for.
+// oneLine shortens a text to what fits in a table.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// obstacle tells why a tool cannot work in a place; it is empty if it can.
+// obstacle returns why a tool cannot work in a place; empty if it can.
 func obstacle(t tool.Tool, p place) string {
 	if missing := tool.Missing(t); len(missing) > 0 {
 		return "missing: " + strings.Join(missing, ", ")
@@ -93,7 +93,7 @@ func obstacle(t tool.Tool, p place) string {
 	return ""
 }
 
-// sizeIn is how big the file is in a place.
+// sizeIn returns how big the file is in a place.
 func (s settings) sizeIn(p place) link.Bytes {
 	if s.size > 0 {
 		return s.size
@@ -126,7 +126,7 @@ func (s settings) summarize(r *row, p place, base []sample) {
 	r.ratio = ratio(r.samples, base)
 }
 
-// ratio is the median of the times over those of the baseline in the same round.
+// ratio returns the median of the times divided by those of the baseline in the same round.
 func ratio(samples, base []sample) float64 {
 	var ratios []float64
 	for i := range min(len(samples), len(base)) {
@@ -138,7 +138,7 @@ func ratio(samples, base []sample) float64 {
 	return measure.Median(ratios)
 }
 
-// lastButOne is when all receivers but the last had the file.
+// lastButOne returns when all receivers except the last had the file.
 func lastButOne(one sample) float64 {
 	if len(one.landed) < 2 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/peers/tool"
 )
 
-// A tool that is not installed is named; every other must deliver.
+// A tool that is not installed is named as missing; every other has to deliver.
 func TestEveryToolDeliversOrIsNamedAsMissing(t *testing.T) {
 	labtest.Require(t)
 	s := settings{size: link.MiB, runs: 1}

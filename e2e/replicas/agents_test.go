@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-// Where there are session agents, they carry it there: in the same replication, with the same receipts. A file and
-// a directory, to one that is alone in hearing nothing, and where nobody hears anything.
+// Session agents, if there are any, carry what multicast does not, in the same replication and with the same
+// receipts: a file and a directory, to a single replica that hears nothing, and where no replica hears anything.
 func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 	r := startRacks(t)
 	file := r.file("disk.img", 5<<20+77)
@@ -41,8 +41,8 @@ func TestSessionAgentsCarryWhatMulticastDoesNot(t *testing.T) {
 	r.await("no group is left", func() bool { return !strings.Contains(r.run(0, "group", "list"), "replication-") })
 }
 
-// Onto a block device, too: all of one, what a file system uses of one, and a file; in the middle of what came by multicast, and
-// from the beginning, and where a device has its node outside /dev. A directory goes onto none.
+// They also carry onto block devices: a whole one, the used part of a file system, and a file; in the middle of what came by
+// multicast, and from the beginning; also if the device's node is outside /dev. A directory goes onto no device.
 func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 	const size = 24 << 20
 	r := startRacks(t)
@@ -94,7 +94,7 @@ func TestSessionAgentsCarryOntoDevices(t *testing.T) {
 	}
 }
 
-// node makes another node of a block device, as Kubernetes makes one in a container.
+// node creates another node of a block device, as Kubernetes does in a container.
 func node(t *testing.T, device, path string) string {
 	t.Helper()
 	var stat unix.Stat_t
@@ -127,14 +127,14 @@ func TestMulticastEndsInTheMiddle(t *testing.T) {
 		if replica.GetName() == "r4" && replica.GetResumedBytes() == 0 {
 			t.Errorf("r4 began anew: %v", replica)
 		}
-		// What was sent to the others of its LAN meanwhile is lost to it.
+		// What was meanwhile sent to the others in its LAN counts as lost for it.
 		if isCut := replica.GetName() == "r4"; isCut != (replica.GetLost() > 0.3) {
 			t.Errorf("lost to %s: %.3f", replica.GetName(), replica.GetLost())
 		}
 	}
 }
 
-// Whose cable is pulled for longer than a session lasts comes back, and goes on from what it has.
+// A replica whose cable is out for longer than a session lasts comes back, and goes on from what it has.
 func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
 	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})
 	source := r.file("disk.img", 24<<20)
@@ -155,7 +155,8 @@ func TestReplicaOfSessionAgentsComesBack(t *testing.T) {
 	r.wantCopy(lost, source)
 }
 
-// A sender whose session expires while session agents carry what it sends joins again, and replicas go on from what they have.
+// If a sender's session expires while session agents carry what it sends, it joins again, and the replicas go on from
+// what they have.
 func TestSenderOfSessionAgentsComesBack(t *testing.T) {
 	shape := link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)}
 	r := startRacks(t, shape, shape)
@@ -185,7 +186,7 @@ func TestSenderOfSessionAgentsComesBack(t *testing.T) {
 	}
 }
 
-// Managers that are gone for longer than calls are tried again, as session agents are to begin, are waited for.
+// If managers are gone for longer than calls are retried when session agents are to begin, the replication waits for them.
 func TestManagerIsGoneAsSessionAgentsBegin(t *testing.T) {
 	r := startRacks(t, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{}, link.Shape{Rate: 100 * link.Mbit, Queue: link.Packets(200)})
 	source := r.file("disk.img", 2<<20)

@@ -23,7 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// alone is a sender and two receivers in a LAN without a manager. The second has a disk that is too small.
+// alone is a sender and two receivers on a LAN without a manager. The second receiver has a disk that is too small.
 type alone struct {
 	*testing.T
 	sender    *lab.Host
@@ -55,7 +55,7 @@ func startAlone(t *testing.T) *alone {
 	return a
 }
 
-// receive starts a receiver, and returns when it listens: its kernel has joined a group.
+// receive starts a receiver, and returns when it listens, that is, when its kernel has joined a group.
 func (a *alone) receive(i int, more ...string) *lab.Process {
 	a.Helper()
 	p := a.begin(i, more...)
@@ -74,7 +74,7 @@ func (a *alone) receive(i int, more ...string) *lab.Process {
 	return p
 }
 
-// joined is a group of 239.0.0.0/8 in a kernel's list.
+// joined matches a group of 239.0.0.0/8 in a kernel's list.
 var joined = regexp.MustCompile("(?m)^[\t ]+[0-9A-F]{6}EF ")
 
 // await waits until something holds: the states of other processes are polled.
@@ -87,7 +87,7 @@ func (a *alone) await(what string, holds func() bool) {
 	}
 }
 
-// begin starts a receiver: the first has room, the second has not.
+// begin starts a receiver: the first has room, the second does not.
 func (a *alone) begin(i int, more ...string) *lab.Process {
 	a.Helper()
 	into := []string{filepath.Join(a.dir, "into"), lab.DiskPath}[i]
@@ -101,7 +101,7 @@ func (a *alone) begin(i int, more ...string) *lab.Process {
 	return p
 }
 
-// slowly begins a transfer to the first receiver that takes some seconds, and returns when it is under way.
+// slowly begins a transfer to the first receiver that takes some seconds, and returns when it is in progress.
 func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
 	a.Helper()
 	content = make([]byte, 40<<20)
@@ -124,7 +124,7 @@ func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
 	return receiver, sender, content
 }
 
-// run runs the program on a host until it ends with a status, and returns what it said.
+// run runs the program on a host until it ends, checks the status, and returns what it said.
 func (a *alone) run(host *lab.Host, status int, arguments ...string) string {
 	a.Helper()
 	p := host.Command(a.binary, arguments...)
@@ -160,8 +160,8 @@ func (a *alone) want(said string, patterns ...string) {
 	}
 }
 
-// A receiver that has no room says so to the sender, which has a receipt of it, and does not wait for it; nor does
-// it look for what is wrong with the LAN.
+// A receiver that has no room tells the sender, which has a receipt for that, and does not wait for the receiver;
+// nor does it look for a problem in the LAN.
 func TestRefusalsAreToldToTheSender(t *testing.T) {
 	a := startAlone(t)
 	fine, poor := a.receive(0), a.receive(1)
@@ -180,7 +180,7 @@ func TestRefusalsAreToldToTheSender(t *testing.T) {
 	a.wantStatus(poor, poor.Wait(), 1)
 }
 
-// What programs read of it is what they read of the managers' replications.
+// Programs read about it in the same form as about the managers' replications.
 func TestReceiptsAsJSON(t *testing.T) {
 	a := startAlone(t)
 	fine, poor := a.receive(0, "-o", "json"), a.receive(1)
@@ -210,7 +210,7 @@ func TestReceiptsAsJSON(t *testing.T) {
 		t.Errorf("the receiver has %v", got)
 	}
 
-	// They are there also where nothing came of it.
+	// There are receipts even if nothing came of it.
 	r = read(a.send(6, "--receivers", "2", "--wait", "1s", "-o", "json"))
 	if r.GetState() != replicav1.ReplicationState_REPLICATION_STATE_FAILED || r.GetName() != "object" || r.GetReplicaCount() != 2 || r.GetDetail() == "" {
 		t.Errorf("without receivers it ended as %v", r)
@@ -279,7 +279,7 @@ func TestMissingReceiversAreTold(t *testing.T) {
 func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	a := startAlone(t)
 	receiver, first, content := a.slowly()
-	time.Sleep(2 * time.Second) // by when it is noted that some has come
+	time.Sleep(2 * time.Second) // by then it is noted that some has come
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {
 	}
 }
 
-// C61: a second sender with the phrase ends at once and says why, and the first is not disturbed.
+// C61: a second sender with the same phrase ends at once and says why, and the first is not disturbed.
 func TestSecondSenderEnds(t *testing.T) {
 	a := startAlone(t)
 	receiver, first, content := a.slowly()
@@ -320,7 +320,7 @@ func TestMissingFlagsAreRefused(t *testing.T) {
 	a.run(a.sender, 2, "receive", "--lan", "eth0", "--key", phrase)
 }
 
-// So is what cannot be meant, and it is said once.
+// So is a call that makes no sense, and that is said once.
 func TestWrongCallsAreRefused(t *testing.T) {
 	a := startAlone(t)
 	send := func(more ...string) []string { return append([]string{"send", a.source, "--lan", "eth0"}, more...) }
@@ -353,7 +353,7 @@ func TestInterruptedSenderSaysWhoFailed(t *testing.T) {
 	_ = receiver.Wait()
 }
 
-// A phrase that is given and empty is a mistake, and none to be made up.
+// A phrase that is given but empty is a mistake: none is made up then.
 func TestEmptyPhraseIsRefused(t *testing.T) {
 	a := startAlone(t)
 	for _, arguments := range [][]string{{"send", a.source}, {"receive", "--into", a.dir}, {"send", a.source, "--profile", "paper", "--group", "239.7.7.7:7431"}} {
@@ -362,7 +362,7 @@ func TestEmptyPhraseIsRefused(t *testing.T) {
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
 			}
-			stop := time.AfterFunc(10*time.Second, func() { _ = p.Kill() }) // it would wait for ever
+			stop := time.AfterFunc(10*time.Second, func() { _ = p.Kill() }) // otherwise it would wait for ever
 			a.wantStatus(p, p.Wait(), 2)
 			stop.Stop()
 			a.want(p.Output(), `^groupcast-replicator: --key is empty: `)

@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// A LAN in which the sender's interface has lost its address is out of it alone.
+// If the sender's interface in one LAN has lost its address, only that LAN is left out.
 func TestSenderHasNoAddressInOneLAN(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 3<<20)
@@ -20,10 +20,10 @@ func TestSenderHasNoAddressInOneLAN(t *testing.T) {
 	}
 }
 
-// Replicas that hear the sender and are not heard by it, as behind a firewall of its machine, are those to which multicast does not
-// get: session agents carry it there.
+// Replicas that hear the sender but are not heard by it, for instance because of a firewall, count as not reached by multicast:
+// session agents carry the object there.
 func TestSenderHearsNobodyInOneLAN(t *testing.T) {
-	r := startRacks(t, link.Shape{}, link.Shape{Delay: time.Millisecond}) // one that is emulated can be cut
+	r := startRacks(t, link.Shape{}, link.Shape{Delay: time.Millisecond}) // only an emulated link can be cut
 	source := r.file("disk.img", 3<<20)
 	r.startAgent(r.replicas[0])
 	r.must(r.downlinks[1].Cut())

@@ -18,8 +18,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-// What an operator replicates is at every replica of both LANs, the same bytes, when the command
-// ends with 0: a file, and a directory with an empty file in it. Again, nothing changes.
+// When the command ends with 0, every replica in both LANs has the same bytes that an operator
+// replicates: a file, and a directory that contains an empty file. Repeating it changes nothing.
 func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 	r := startRacks(t)
 	file := r.file("disk.img", 9<<20+123)
@@ -55,10 +55,10 @@ func TestFileAndDirectoryReachBothLANs(t *testing.T) {
 	}
 }
 
-// journalHead is how long a journal is that claims nothing (internal/object).
+// journalHead is the length of a journal that claims nothing (internal/object).
 const journalHead = 8
 
-// A replica that is killed in the middle is UNKNOWN and never counts as success; all others are
+// A replica that is killed in the middle is UNKNOWN and never counts as a success; all others are
 // complete, and the command ends with 3.
 func TestKilledReplicaIsUnknown(t *testing.T) {
 	r := startRacks(t)
@@ -92,7 +92,7 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 			t.Errorf("%s had to wait for %v", replica.GetName(), took)
 		}
 	}
-	// It goes on from what it has when it is there again.
+	// When it is back it goes on from what it has.
 	r.restart(r.replicas[3])
 	r.await("r4 is online again", func() bool { return matches(r.run(0, "replicator", "list"), "r4 .* online ") })
 	r.run(0, "replicate", "store:"+source, "--to", "/mnt/replicas", "--on", "r4")
@@ -103,7 +103,7 @@ func TestKilledReplicaIsUnknown(t *testing.T) {
 	}
 }
 
-// One that is killed and comes back while others are waited for is waited for, too. It goes on.
+// A replica that is killed and comes back while others are waited for is waited for, too, and goes on.
 func TestKilledReplicaComesBack(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 32<<20)
@@ -119,7 +119,7 @@ func TestKilledReplicaComesBack(t *testing.T) {
 	}
 }
 
-// leave has a replicator stop, and the managers forget it.
+// leave stops a replicator and makes the managers forget it.
 func (r *racks) leave(one *replicator) {
 	r.Helper()
 	r.must(one.process.Signal(syscall.SIGTERM))
@@ -127,9 +127,9 @@ func (r *racks) leave(one *replicator) {
 	r.await(one.Name()+" has left", func() bool { return !matches(r.run(0, "replicator", "list"), one.Name()+" ") })
 }
 
-// A replicator that comes while a replication runs that selects it takes part: what it missed comes to its
-// LAN by multicast. One that it does not select has no part, and neither has one in a LAN that
-// has none.
+// A replicator that comes during a replication that selects it takes part: what it missed comes to its LAN
+// by multicast. A replicator that is not selected takes no part, nor does one in a LAN that is not part of
+// the replication.
 func TestLateReplicatorsTakePart(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 32<<20)
@@ -161,8 +161,7 @@ func TestLateReplicatorsTakePart(t *testing.T) {
 	r.wantNothing(3, source)
 }
 
-// The transfer goes on without any manager: all replicas have it, and the next manager that
-// comes is told so.
+// The transfer goes on without any manager: all replicas get everything, and the next manager that comes is told so.
 func TestManagerIsGoneForAWhile(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 24<<20)
@@ -184,7 +183,7 @@ func TestManagerIsGoneForAWhile(t *testing.T) {
 	}
 }
 
-// mislead has r4, which is in rack2, say that it is in rack1: it hears nothing.
+// mislead makes r4, which is in rack2, say that it is in rack1: so it hears nothing.
 func (r *racks) mislead() {
 	r.Helper()
 	lost := r.replicas[3]
@@ -210,14 +209,14 @@ func TestUnheardReplicaIsFound(t *testing.T) {
 	}
 	done := r.replication("")
 	for _, replica := range done.GetReplicas() {
-		// Of a patience of 5 s: the sender has to begin, and the managers to look.
+		// The patience is 5 s; the sender has to begin first, and the managers have to look.
 		if after := replica.GetChangeTime().AsTime().Sub(done.GetCreateTime().AsTime()); replica.GetName() == "r4" && (after < 4*time.Second || after > 8*time.Second) {
 			t.Errorf("it was found after %v", after)
 		}
 	}
 }
 
-// wantSlow wants session agents to treat slow members so in the newest delivery.
+// wantSlow checks how session agents treat slow members in the newest delivery.
 func (r *racks) wantSlow(action string) {
 	r.Helper()
 	if said := r.run(0, "delivery", "get", "-o", "json"); !matches(said, `"action": *"SLOW_MEMBER_ACTION_`+action+`"`) {
@@ -239,7 +238,7 @@ func TestTwoReplicationsAtOnce(t *testing.T) {
 	}
 }
 
-// Of two equal replications at once the second waits at each replica until the first is done there, and has it then.
+// If two equal replications run at once, the second waits at each replica until the first is done there, and then has the object.
 func TestTwoEqualReplicationsAtOnce(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 12<<20)
@@ -261,8 +260,7 @@ func TestTwoEqualReplicationsAtOnce(t *testing.T) {
 	}
 }
 
-// A partition goes onto a device that is on the replicator's list and has the serial number that was
-// meant, and onto no other.
+// A partition goes only onto a device that is on the replicator's list and has the intended serial number.
 func TestPartitionThroughManagers(t *testing.T) {
 	r := startRacks(t)
 	image, backing := filepath.Join(r.dir, "golden"), filepath.Join(r.dir, "backing")
@@ -283,7 +281,7 @@ func TestPartitionThroughManagers(t *testing.T) {
 	replicate(0, backing)
 	must(t, "fsck.ext4", "-f", "-n", device)
 	must(t, "cmp", image, device)
-	// Again, nothing is sent; with one byte changed on the device, all is.
+	// Repeating it sends nothing; if one byte on the device is changed, everything is sent.
 	for _, sent := range []uint64{0, 24 << 20} {
 		replicate(0, backing)
 		must(t, "cmp", image, device)
@@ -294,7 +292,7 @@ func TestPartitionThroughManagers(t *testing.T) {
 	}
 }
 
-// What a file system does not use is not read and not sent by the managers' word either.
+// The unused part of a file system is neither read nor sent when managers order the replication, either.
 func TestUnusedBlocksAreLeftOutThroughManagers(t *testing.T) {
 	r := startRacks(t)
 	source := testdisk.Loop(t, filepath.Join(r.dir, "golden"), 24<<20)
@@ -320,7 +318,7 @@ func TestUnusedBlocksAreLeftOutThroughManagers(t *testing.T) {
 	must(t, "diff", "--recursive", from, to)
 }
 
-// A replication that is canceled, by whoever watches or by the one who began it, ends at once:
+// A replication that is canceled, by somebody who watches or by the one who began it, ends at once:
 // nobody has half of it under its name.
 func TestCanceledWhileItRuns(t *testing.T) {
 	r := startRacks(t)
@@ -355,8 +353,8 @@ func TestCanceledWhileItRuns(t *testing.T) {
 	r.wait(1, watch)
 }
 
-// However a replication ends while one LAN lags, the replicas of the other are COMPLETE from when they have it all, and those that
-// lag are told why they have not.
+// However a replication ends while one LAN lags, the replicas of the other LAN are COMPLETE as soon as they have everything, and
+// those that lag are told why they do not.
 func TestLaggingLANCostsOthersNothing(t *testing.T) {
 	r := startRacks(t, link.Shape{}, link.Shape{Rate: 2 * link.Mbit})
 	for _, tt := range []struct {
@@ -390,8 +388,8 @@ func TestLaggingLANCostsOthersNothing(t *testing.T) {
 	}
 }
 
-// A sender does not wait for a replica that refuses, neither for as long as it waits for those who may come: with one
-// that refuses it takes no longer, but for what is asked and said.
+// A sender does not wait for a replica that refuses, not even for as long as it waits for replicas that may still
+// come. With one that refuses it takes no longer, apart from the questions and answers.
 func TestRefusalHoldsNobodyUp(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 1<<20)
@@ -404,7 +402,7 @@ func TestRefusalHoldsNobodyUp(t *testing.T) {
 		return time.Since(begun)
 	}
 	both := took(0, "/mnt/replicas")
-	r.must(os.WriteFile(r.replicas[1].disk.Outside("replicas/below"), nil, 0o600)) // no directory
+	r.must(os.WriteFile(r.replicas[1].disk.Outside("replicas/below"), nil, 0o600)) // a file, where a directory would have to be
 	one := took(3, "/mnt/replicas/below")
 	t.Logf("%v with both, %v with one that refuses", both, one)
 	if one > 3*both+time.Second {
@@ -412,7 +410,7 @@ func TestRefusalHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// What cannot be replicated is said, with what to do.
+// If something cannot be replicated, the message says so, and what to do.
 func TestWhatCannotBeReplicated(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 1<<20)
@@ -445,7 +443,7 @@ func TestWhatCannotBeReplicated(t *testing.T) {
 	}
 }
 
-// wantNothing wants a replica to have nothing under the source's name.
+// wantNothing checks that a replica has nothing under the source's name.
 func (r *racks) wantNothing(i int, source string) {
 	r.Helper()
 	if _, err := os.Stat(copyAt(r.replicas[i], source)); !errors.Is(err, fs.ErrNotExist) {

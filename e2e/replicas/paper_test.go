@@ -15,8 +15,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// The paper profile, which has to be asked for by name, replicates a file by the real program: to
-// two receivers, one of them over a link that loses. A capture of it says what the windows were.
+// The paper profile, which has to be chosen by name, replicates a file by the real program: to two
+// receivers, one of them over a link that loses packets. A capture of it shows the windows.
 func TestPaperProfileByName(t *testing.T) {
 	l := labtest.New(t, 1)
 	lan, sender, receivers := l.LAN("lan"), l.Host("sender"), l.Hosts("receiver", 2)
@@ -70,15 +70,15 @@ func TestPaperProfileByName(t *testing.T) {
 	}
 }
 
-// A directory to receive into, as the other profile has it, is a mistake that is told with what to do: the sender would only
-// find that nobody listens.
+// A directory to receive into, which the other profile accepts, is a mistake, and the message says what to do: otherwise the
+// sender would only notice that nobody listens.
 func TestPaperProfileIntoDirectory(t *testing.T) {
 	a := startAlone(t)
 	said := a.run(a.sender, 2, "receive", "--profile", "paper", "--lan", "eth0", "--group", "239.7.7.7:7431", "--into", a.dir)
 	a.want(said, `--into `+regexp.QuoteMeta(a.dir)+`: it is a directory.* as `+regexp.QuoteMeta(a.dir)+`/received$`)
 }
 
-// Its on-line streams go from standard input to standard output, as they come.
+// The profile's on-line streams go from standard input to standard output, as they come.
 func TestPaperStreamByName(t *testing.T) {
 	a := startAlone(t)
 	common := []string{"--profile", "paper", "--lan", "eth0", "--group", "239.7.7.7:7431"}
@@ -100,7 +100,7 @@ func TestPaperStreamByName(t *testing.T) {
 	}
 }
 
-// awaitGroup returns when the host's kernel has joined 239.7.7.7.
+// awaitGroup waits until the host's kernel has joined 239.7.7.7.
 func awaitGroup(t *testing.T, host *lab.Host) {
 	t.Helper()
 	for joined := false; !joined; {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
-// partitionSize is what the partition has; GROUPCAST_PARTITION=1GiB makes it another.
+// partitionSize returns the size of the partition; GROUPCAST_PARTITION=1GiB changes it.
 func partitionSize(t *testing.T) int64 {
 	size := bytesize.Size(48 << 20)
 	if text := os.Getenv("GROUPCAST_PARTITION"); text != "" {
@@ -129,7 +129,8 @@ func (p *partitions) await(share float64) {
 	}
 }
 
-// awaitClaim waits until it is noted how much is on a device: of 56 bytes, eight in the middle say it (services/replicator/device).
+// awaitClaim waits until it is recorded how much is on a device: the record has 56 bytes, and eight in the middle say
+// it (services/replicator/device).
 func (p *partitions) awaitClaim(state string) {
 	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -139,7 +140,7 @@ func (p *partitions) awaitClaim(state string) {
 			p.t.Fatal(err)
 		}
 		for _, file := range files {
-			if strings.HasSuffix(file, ".new") { // not in its place yet
+			if strings.HasSuffix(file, ".new") { // it is not in its place yet
 				continue
 			}
 			if content, err := os.ReadFile(file); err == nil && len(content) == 56 && binary.BigEndian.Uint64(content[8:]) > 0 {
@@ -153,8 +154,8 @@ func (p *partitions) awaitClaim(state string) {
 	}
 }
 
-// A partition goes to three devices through 1 % loss; one receiver reboots and goes on from what it has noted, one begins
-// anew, as it has lost its notes: all are clean and byte-identical.
+// A partition goes to three devices through 1 % loss. One receiver reboots and goes on from its record; one has lost its
+// record, and begins anew: all copies are clean and byte-identical.
 func TestPartitionThroughLossAndKills(t *testing.T) {
 	p := onLossyLAN(t)
 	states := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -190,8 +191,8 @@ func TestPartitionThroughLossAndKills(t *testing.T) {
 	}
 }
 
-// What a file system does not use is not sent, and is zeros in the copies, whatever was there: they are clean, and
-// their files are those of the source.
+// The unused part of a file system is not sent, and becomes zeros in the copies, whatever was there before. The
+// copies are clean, and have the files of the source.
 func TestUnusedBlocksAreLeftOut(t *testing.T) {
 	p := onLossyLAN(t)
 	gone, kept := bytes.Repeat([]byte("what was deleted "), 1<<20), t.TempDir()
@@ -233,7 +234,7 @@ func TestUnusedBlocksAreLeftOut(t *testing.T) {
 	}
 }
 
-// What tells nothing of what is used is not sent at all.
+// If a source does not tell what is used, it is not sent at all.
 func TestUnusedBlocksMustBeKnown(t *testing.T) {
 	p := onLossyLAN(t)
 	must(t, "dd", "if=/dev/zero", "of="+p.devices[0], "bs=1M", "count=40", "conv=fsync")
@@ -245,7 +246,7 @@ func TestUnusedBlocksMustBeKnown(t *testing.T) {
 	}
 }
 
-// mounted has something done where a device is mounted.
+// mounted calls do with the directory where a device is mounted.
 func (p *partitions) mounted(device string, do func(at string)) {
 	p.t.Helper()
 	at := p.t.TempDir()
@@ -254,14 +255,14 @@ func (p *partitions) mounted(device string, do func(at string)) {
 	do(at)
 }
 
-// C57: a device that is mounted, too small, read-only, not allowed or another than was meant
-// is refused, and nothing is written to it.
+// C57: a device that is mounted, too small, read-only, not allowed or not the intended one is
+// refused, and nothing is written to it.
 func TestDevicesAreRefused(t *testing.T) {
 	p := onLossyLAN(t)
 	small := testdisk.Loop(t, filepath.Join(t.TempDir(), "small"), 1<<20)
 	fixed := p.devices[1]
 	must(t, "blockdev", "--setro", fixed)
-	t.Cleanup(func() { must(t, "blockdev", "--setrw", fixed) }) // a loop device stays read-only when it is detached
+	t.Cleanup(func() { must(t, "blockdev", "--setrw", fixed) }) // a loop device stays read-only after it is detached
 	mounted := p.devices[2]
 	must(t, "mkfs.ext4", "-q", "-F", mounted)
 	at := t.TempDir()
@@ -277,7 +278,7 @@ func TestDevicesAreRefused(t *testing.T) {
 		"is no block dev": {"--into", "/dev/zero", "--allow-device", "/dev/zero"},
 	} {
 		status := 2
-		if why == "needed" { // how much comes, the sender tells
+		if why == "needed" { // the sender says how much will come
 			status = 1
 		}
 		one := p.start(p.receivers[0], append([]string{"receive", "--await", "20s"}, arguments...)...)

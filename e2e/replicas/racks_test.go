@@ -22,8 +22,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// racks is a manager and five replicators: r1 and r2 in rack1, r3 and r4 in rack2, and the
-// store, which is on both. A router joins the racks for all but multicast.
+// racks is a manager and five replicators: r1 and r2 in rack1, r3 and r4 in rack2, and the store,
+// which is on both. A router joins the racks, but does not pass multicast on.
 type racks struct {
 	*testing.T
 	dir       string
@@ -54,13 +54,13 @@ const (
 	patience = 90 * time.Second
 )
 
-// startRacks starts all; the store's links to the racks may be shaped, and after those the replicas' links.
+// startRacks starts everything. The store's links to the racks may be shaped, and after those the replicas' links.
 func startRacks(t *testing.T, shapes ...link.Shape) *racks {
 	t.Helper()
 	return startRacksOf(t, nil, shapes...)
 }
 
-// startRacksOf is startRacks with some hosts whose programs are of the version before.
+// startRacksOf is startRacks with programs of the version before on some hosts.
 func startRacksOf(t *testing.T, earlier []string, shapes ...link.Shape) *racks {
 	t.Helper()
 	l := labtest.New(t, 1)
@@ -88,7 +88,7 @@ func startRacksOf(t *testing.T, earlier []string, shapes ...link.Shape) *racks {
 	return r
 }
 
-// traffic is how many bytes have left the store.
+// traffic returns how many bytes have left the store.
 func (r *racks) traffic() (sent link.Bytes) {
 	for _, way := range r.uplinks {
 		sent += way.Read().Count.Delivered.Bytes
@@ -117,7 +117,7 @@ func (r *racks) must(err error) {
 	}
 }
 
-// program is a command of the version that a host has.
+// program returns a command of the version that a host has.
 func (r *racks) program(host *lab.Host, command string) string {
 	r.Helper()
 	if slices.Contains(r.earlier, host.Name()) {
@@ -173,7 +173,7 @@ func (r *racks) restart(one *replicator) {
 	r.must(one.process.Start())
 }
 
-// allow restarts a replicator that may do more.
+// allow restarts a replicator with an additional permission.
 func (r *racks) allow(one *replicator, flag string) {
 	r.Helper()
 	r.must(one.process.Signal(syscall.SIGTERM))
@@ -183,7 +183,7 @@ func (r *racks) allow(one *replicator, flag string) {
 	r.await(one.Name()+" is online again", func() bool { return matches(r.run(0, "replicator", "list"), one.Name()+" .* online ") })
 }
 
-// await waits until something holds that other programs bring about.
+// await waits until other programs have brought something about.
 func (r *racks) await(what string, holds func() bool) {
 	r.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -193,12 +193,12 @@ func (r *racks) await(what string, holds func() bool) {
 	}
 }
 
-// command is the groupcast command of the operator, who is where the manager is.
+// command returns the groupcast command for the operator, who is on the manager's host.
 func (r *racks) command(args ...string) *lab.Process {
 	return r.manager.Command(r.program(r.manager, "cli/cmd/groupcast"), append([]string{"--config", r.access()}, args...)...)
 }
 
-// run runs the groupcast command, which must end with the status, and returns what it says.
+// run runs the groupcast command, checks its exit status, and returns what it says.
 func (r *racks) run(status int, args ...string) string {
 	r.Helper()
 	p := r.command(args...)
@@ -206,7 +206,7 @@ func (r *racks) run(status int, args ...string) string {
 	return r.wait(status, p)
 }
 
-// wait waits for a program, which must end with the status, and returns what it said.
+// wait waits for a program, checks its exit status, and returns what it said.
 func (r *racks) wait(status int, p *lab.Process) string {
 	r.Helper()
 	got, err, exit := 0, p.Wait(), new(exec.ExitError)
@@ -232,7 +232,7 @@ func (r *racks) begin(source string, flags ...string) (p *lab.Process, id string
 	return p, id
 }
 
-// replication returns a replication as the manager knows it, the newest without an id.
+// replication returns a replication as the manager knows it; without an id, the newest.
 func (r *racks) replication(id string) *replicav1.Replication {
 	r.Helper()
 	found, args := new(replicav1.Replication), []string{"replication", "get", "-o", "json"}
@@ -243,7 +243,7 @@ func (r *racks) replication(id string) *replicav1.Replication {
 	return found
 }
 
-// awaitReceiving waits until every replica has a part.
+// awaitReceiving waits until every replica has a part of the object.
 func (r *racks) awaitReceiving(id string) {
 	r.Helper()
 	r.await("every replica has a part", func() bool {
@@ -267,12 +267,12 @@ func (r *racks) file(name string, size int) string {
 	return path
 }
 
-// copyAt is where a replica has what was replicated.
+// copyAt returns where a replica has what was replicated.
 func copyAt(one *replicator, source string) string {
 	return one.disk.Outside(filepath.Join("replicas", filepath.Base(source)))
 }
 
-// wantCopy wants a replica to have the source's files, and no other.
+// wantCopy checks that a replica has the source's files, and no others.
 func (r *racks) wantCopy(one *replicator, source string) {
 	r.Helper()
 	labtest.WantCopy(r, source, copyAt(one, source))

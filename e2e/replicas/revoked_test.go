@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A replica whose identity is revoked while it receives is FAILED(revoked), and has nothing; the others go on under another key,
-// the sender and they having been told, and are complete.
+// A replica whose identity is revoked while it receives is FAILED(revoked), and has nothing. The others, and the sender, are
+// told, go on under another key, and are complete.
 func TestRevokedReplicaIsPutOut(t *testing.T) {
 	r := startRacks(t)
 	source := r.file("disk.img", 32<<20)

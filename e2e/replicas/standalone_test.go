@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// A standalone server that is told on which LAN it is has a replicator, which sends what is on the server to
-// those on other machines, and takes what they send.
+// A standalone server that is told its LAN has a replicator, which sends what is on the server to
+// replicators on other machines, and receives what they send.
 func TestStandaloneServerReplicates(t *testing.T) {
 	l := labtest.New(t, 1)
 	lan := l.LAN("lan")

@@ -10,7 +10,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// Whatever the versions of the manager, the source and the replicas are, a file and a directory reach all, and again, nothing changes.
+// Whatever the versions of the manager, the source and the replicas, a file and a directory reach all of them, and
+// repeating it changes nothing.
 func TestReplicationBetweenVersions(t *testing.T) {
 	for _, before := range [][]string{{"store"}, {"manager"}, {"manager", "store"}, {"r1", "r3"}, {"manager", "r1", "r3"}, {"store", "r1", "r3"}, {"manager", "store", "r1", "r3"}} {
 		t.Run(strings.Join(before, " and "), func(t *testing.T) {
@@ -31,7 +32,7 @@ func TestReplicationBetweenVersions(t *testing.T) {
 	}
 }
 
-// Without managers, too, a sender and a receiver of two versions need nothing but a phrase.
+// Without managers, too, a sender and a receiver of different versions need only a phrase.
 func TestPhraseBetweenVersions(t *testing.T) {
 	const program = commands + "replicator/cmd/groupcast-replicator"
 	earlier, today := testprocess.EarlierBinary(t, program), testprocess.Binary(t, program)

@@ -15,17 +15,18 @@ import (
 const (
 	// awayTime is how long all managers may be gone.
 	awayTime = 10 * time.Minute
-	// brokenAfter is how much of that is over when every link breaks.
+	// brokenAfter is how long after that began every link breaks.
 	brokenAfter = 9 * time.Minute
 )
 
-// P11: all managers are gone for ten minutes, in which bytes flow on. Late in them every link breaks, and is opened anew with
-// capabilities that no manager has renewed; members put into its place what has come whole, and when a manager is back, all is
-// COMPLETE. Whether capabilities were about to be renewed, or have to have been a while ago, makes no difference.
+// P11: all managers are gone for ten minutes, in which bytes go on flowing. Late in this time every link breaks, and is opened
+// anew with capabilities that no manager has renewed. Members put what is complete into its place, and when a manager is back
+// everything becomes COMPLETE. It makes no difference whether capabilities were about to be renewed or had to be renewed a
+// while ago.
 func TestManagersAreGoneForTenMinutes(t *testing.T) {
 	for name, gone := range map[string]time.Duration{ // after the beginning
 		"before capabilities are renewed": identity.CapabilityRenewal - 5*time.Second,
-		// Those of the beginning would have expired, for whoever's clock, when links break.
+		// When links break, the capabilities from the beginning would have expired by anybody's clock.
 		"when they have been": identity.CapabilityLifetime + time.Minute - brokenAfter,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestManagersAreGoneForTenMinutes(t *testing.T) {
 	}
 }
 
-// overTwoAgents is an object to three members, of which one agent feeds one, and another the others.
+// overTwoAgents is a scenario with an object for three members: one agent feeds one of them, another agent the two others.
 func overTwoAgents() scenario {
 	return scenario{
 		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
@@ -48,7 +49,7 @@ func overTwoAgents() scenario {
 	}
 }
 
-// breakAll has all connections break but those with the manager.
+// breakAll makes all connections break except those with the manager.
 func (s *scenario) breakAll(at time.Duration) {
 	hosts := s.hosts()[1:]
 	for i, a := range hosts {
@@ -58,7 +59,8 @@ func (s *scenario) breakAll(at time.Duration) {
 	}
 }
 
-// deliverWithoutManagers sends an object that takes until shortly before the managers, which are gone after some time, are back.
+// deliverWithoutManagers sends an object. The managers are gone after some time; the delivery would take until shortly
+// before they are back.
 func (w *world) deliverWithoutManagers(gone time.Duration) {
 	w.Helper()
 	p, lasts := w.deliveries[0], gone+brokenAfter+20*time.Second

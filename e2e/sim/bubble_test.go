@@ -4,9 +4,9 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// etcdNever is a channel of etcd's client that is never closed, made when the process
-// starts. Whoever waits for a channel from outside its bubble has virtual time stand
-// still; for nil, one waits as long.
+// etcdNever is a channel of etcd's client that is never closed, and is made when the process
+// starts. While a goroutine waits for a channel from outside its bubble, virtual time stands still;
+// waiting for nil takes as long, and does not do that.
 //
 //go:linkname etcdNever go.etcd.io/etcd/client/v3.valCtxCh
 var etcdNever chan struct{}

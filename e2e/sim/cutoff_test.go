@@ -10,8 +10,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// P11: the manager goes on, and its cable is out, or its switch looks for loops: it hears nobody, or only the agent beside it. It takes
-// nobody for gone for that, nor does anybody begin anew.
+// P11: the manager runs, but its cable is out, or its switch looks for loops: it hears nobody, or only the agent beside it. It does not
+// conclude that anybody is gone, and nobody begins anew.
 func TestManagerIsCutOff(t *testing.T) {
 	const from, lasts = 5 * time.Second, 100 * time.Second
 	for name, beside := range map[string]string{"from all": "", "from all but one agent": "a1"} {

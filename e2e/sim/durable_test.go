@@ -11,7 +11,8 @@ import (
 )
 
 // What a member has acknowledged as durable outlives a power cut: an object, a stream, and an object that somebody had put there
-// before. What it has as received alone is whole, and does not: the disk has nothing that nobody synced.
+// before. What it has acknowledged only as received is complete, but does not outlive the cut: the disk has nothing that was not
+// synced.
 func TestDurableOutlivesAPowerCut(t *testing.T) {
 	disk, dir := testdisk.New(t, "64M"), scratch(t)
 	testdisk.Mount(t, "none", "bind", disk.Dir, filepath.Join(dir, "r1", "into"))
@@ -39,7 +40,7 @@ func TestDurableOutlivesAPowerCut(t *testing.T) {
 	})
 }
 
-// deliverAs sends something, for it to be acknowledged in some way, which it is in the end.
+// deliverAs sends something, asks for a level of acknowledgement, and checks that it is reached.
 func (w *world) deliverAs(p parcel, level sdk.AckLevel) {
 	w.Helper()
 	path := w.write(p)
@@ -53,7 +54,8 @@ func (w *world) deliverAs(p parcel, level sdk.AckLevel) {
 	}
 }
 
-// afterCut returns how what a member has on its disk, if the power is cut now, differs from what was sent; an error if it has nothing.
+// afterCut returns how what a member has on its disk if the power is cut now differs from what was sent, or an error if
+// it has nothing.
 func (w *world) afterCut(disk *testdisk.Disk, p parcel) (differs, err error) {
 	w.Helper()
 	dir, done := disk.Cut(w)

@@ -9,9 +9,9 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// What seeds have found, with no more than is needed.
+// These are problems that seeds have found, reduced to what is needed.
 
-// wantAll runs a scenario in which nothing is in the way of anybody in the end.
+// wantAll runs a scenario in which, in the end, nothing keeps anybody from getting everything.
 func wantAll(t *testing.T, s scenario) {
 	t.Helper()
 	runs := newTally()
@@ -22,8 +22,8 @@ func wantAll(t *testing.T, s scenario) {
 	}
 }
 
-// A member that has all never dials again. Its agent, begun anew with less room than
-// the object, must not wait for it.
+// A member that has everything never dials again. Its agent, which begins anew with less room than
+// the object needs, must not wait for it.
 func TestWhoHasAllIsNotWaitedFor(t *testing.T) {
 	wantAll(t, scenario{
 		agents:     []place{{"a1", "a1", "x", 1 << 20}},
@@ -38,7 +38,7 @@ func TestWhoHasAllIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// An agent in the middle of a chain that is slow moves to its end, and holds up nobody.
+// A slow agent in the middle of a chain moves to the chain's end, and holds up nobody.
 func TestSlowAgentMovesLower(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "x", 16 << 20}, {"a3", "a3", "x", 16 << 20}},
@@ -72,8 +72,8 @@ func TestIdleAgentThatHasItsParentBeginAnew(t *testing.T) {
 	})
 }
 
-// A member whose agent dies goes to another, whose cache no longer has what it lacks, and waits there until the other
-// member is done: longer than who is slow may be behind.
+// A member whose agent dies goes to another, whose cache no longer has what it lacks. There it waits until the other
+// member is done, which takes longer than a slow member may be behind.
 func TestWhoWaitsForOthersIsNotGivenUp(t *testing.T) {
 	wantAll(t, scenario{
 		agents:     []place{{"a1", "a1", "x", 512 << 10}, {"a2", "a2", "x", 512 << 10}},

@@ -23,20 +23,20 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// idler is an agent with a true identity that says it is next to everybody, opens every link, and
-// moves no byte: as one does whose disk hangs. And it asks those who do not feed it, its own children
-// too, to do so, and offers them what it has not.
+// idler is an agent with a valid identity that claims to be next to everybody, opens every link, and
+// moves no byte, like one whose disk hangs. It also asks nodes that are not to feed it, even its own
+// children, to do so, and offers them what it does not have.
 type idler struct {
 	*uplink.Uplink
-	modest   bool // it says nothing of how near it is
+	modest   bool // it claims nothing about how near it is
 	mu       sync.Mutex
 	claims   []*groupv1.RoundTrip
 	assigned map[string]*groupv1.Assignment
-	parents  map[feeding]bool // who was to feed it at any time
-	served   map[feeding]bool // who was ready to, of those it asked
+	parents  map[feeding]bool // the agents that were to feed it at any time
+	served   map[feeding]bool // of the agents that it asked, those that were ready to feed it
 }
 
-// feeding is that an agent feeds the idler.
+// feeding means that an agent feeds the idler in a delivery.
 type feeding struct{ delivery, agent string }
 
 func (i *idler) Next(uint64, uint64) (link.Portion, error)                { return link.Portion{}, nil }
@@ -77,7 +77,7 @@ func (i *idler) assign(all *groupv1.Assignments) {
 	}
 }
 
-// intrude asks agents again and again for what they do not feed it, and offers it to them.
+// intrude asks agents again and again for deliveries in which they do not feed it, and offers these to them.
 func (i *idler) intrude(ctx context.Context, on link.Dialer, agents []place) {
 	for ; ctx.Err() == nil; _ = wait(ctx, time.Second) {
 		i.mu.Lock()
@@ -126,7 +126,7 @@ func (i *idler) check(t testing.TB) (welcome int) {
 	return welcome
 }
 
-// reports says of each delivery that its children are there, and nothing has come.
+// reports says of each delivery that its children are there, and that nothing has come.
 func (i *idler) reports() (all []*groupv1.DeliveryReport) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -140,7 +140,7 @@ func (i *idler) reports() (all []*groupv1.DeliveryReport) {
 	return all
 }
 
-// keep keeps a link that was opened, as long as the other end does.
+// keep keeps a link that was opened for as long as the other end does.
 func (i *idler) keep(ctx context.Context, raw net.Conn) {
 	asked, err := link.Accept(ctx, raw, i.Security())
 	if err != nil {
@@ -156,7 +156,7 @@ func (i *idler) keep(ctx context.Context, raw net.Conn) {
 	}
 }
 
-// startIdler runs one on a host of its name.
+// startIdler runs an idler on a host of its name.
 func (w *world) startIdler(at place) { w.startIntruder(at, false) }
 
 func (w *world) startIntruder(at place, modest bool) {
@@ -195,8 +195,8 @@ func (w *world) startIntruder(at place, modest bool) {
 	})
 }
 
-// An agent that attracts those that it feeds, and then gives them nothing, is taken out of the
-// tree: it lives, and its links do, but no byte moves there.
+// An agent that attracts nodes and then gives them nothing is taken out of the tree: it lives, and
+// so do its links, but no byte moves there.
 func TestAgentThatMovesNothing(t *testing.T) {
 	for name, nodes := range map[string][]string{
 		"between agents and a member": {"idle", "a1", "a2"},
@@ -213,12 +213,12 @@ func TestAgentThatMovesNothing(t *testing.T) {
 			}
 			inWorld(t, s, func(*world) {}, func(w *world) {
 				w.startIdler(place{"idle", "idle", "x", 1})
-				time.Sleep(10 * time.Second) // all have measured it
+				time.Sleep(10 * time.Second) // until all have measured it
 				ended := w.slowly(40*time.Second, func() {})
 				if last := ended.TreeChanges[len(ended.TreeChanges)-1]; last.Cause != "agent_idle" {
 					t.Errorf("the tree's changes: %+v", ended.TreeChanges)
 				}
-				synctest.Wait() // nobody looks for the first by its name any more
+				synctest.Wait() // nobody looks for the first object by its name any more
 				w.deliveries[0].name = "object-1"
 				if again := w.slowly(30*time.Second, func() {}); len(again.TreeChanges) != 1 {
 					t.Errorf("of the next delivery, too, the tree has changed: %+v", again.TreeChanges)
@@ -230,7 +230,7 @@ func TestAgentThatMovesNothing(t *testing.T) {
 	}
 }
 
-// What an intruder says is what a neighbour does: by the agent that is to feed it, it is welcome, and by no other.
+// The intruder talks like a neighbour: the agent that is to feed it welcomes it, and no other does.
 func TestIntruderIsWelcomeWhereItIsFed(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", senderHost, "x", 16 << 20}, {"a2", "a2", "z", 16 << 20}},
@@ -250,7 +250,7 @@ func TestIntruderIsWelcomeWhereItIsFed(t *testing.T) {
 	})
 }
 
-// Where little comes, or nothing for a while, no agent is to blame.
+// If little comes, or nothing for a while, no agent is blamed for that.
 func TestSlowSenderMakesNoAgentIdle(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "x", 16 << 20}},
@@ -269,7 +269,7 @@ func TestSlowSenderMakesNoAgentIdle(t *testing.T) {
 	})
 }
 
-// A member that cannot reach an agent which feeds others is fed by another; the agent stays with those.
+// A member that cannot reach an agent which also feeds others is fed by another agent; the first one keeps those others.
 func TestUnfedMemberGoesElsewhere(t *testing.T) {
 	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
 		t.Run(string(mode), func(t *testing.T) {

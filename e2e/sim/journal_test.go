@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// journal keeps what the programs say and what the network does, the last of it.
+// journal keeps the latest of what the programs say and what the network does.
 type journal struct {
 	ring
 	network ring

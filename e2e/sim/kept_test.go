@@ -7,8 +7,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// What agents keep of objects for those who come late gives way to the next ones, however many
-// there were and however long they are.
+// The objects that agents keep for latecomers give way to later ones, however many there were and however long they are.
 func TestManyObjectsOneAfterTheOther(t *testing.T) {
 	s := scenario{
 		agents:    []place{{"a1", "a1", "x", 1 << 20}, {"a2", "a2", "y", 1 << 20}},

@@ -21,8 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/life.txt")
 
-// The life of a byte: a delivery of 200 kB to two members over two agents, as it is
-// drawn in ARCHITECTURE.md.
+// The life of a byte: a delivery of 200 kB to two members over two agents, as shown in ARCHITECTURE.md.
 func TestLifeOfAByte(t *testing.T) {
 	dir := scratch(t)
 	tape := new(tape)
@@ -56,7 +55,7 @@ func record(t *testing.T, dir string, tape *tape) {
 	defer w.operator.Close()
 	defer w.stopAll()
 	w.populate()
-	time.Sleep(10 * time.Second) // until all have measured each other: for a minute, nobody does it again
+	time.Sleep(10 * time.Second) // until all have measured each other: they do not do so again for a minute
 	w.network.ShapeAll(simnet.Shape{Latency: 5 * time.Millisecond})
 	w.network.Shape(senderHost, "a1", simnet.Shape{Latency: 5 * time.Millisecond, Rate: 1_000_000})
 	for _, way := range [][2]string{{"a1", "a2"}, {"a2", "a1"}} {
@@ -73,7 +72,7 @@ func record(t *testing.T, dir string, tape *tape) {
 
 // follow notes what the manager knows of a delivery, as it learns it.
 func (w *world) follow(id string) {
-	time.Sleep(50 * time.Millisecond) // whether it is sealed at once is left to chance
+	time.Sleep(50 * time.Millisecond) // whether it is sealed at once is a matter of chance
 	sealed := false
 	complete := make(map[string]bool)
 	for delivery, err := range w.operator.WatchDelivery(context.Background(), id) {
@@ -97,7 +96,7 @@ func (w *world) follow(id string) {
 // tape keeps what happens, with the times.
 type tape struct {
 	mu     sync.Mutex
-	start  time.Time // zero before it begins
+	start  time.Time // zero before the recording begins
 	events []event
 }
 
@@ -119,10 +118,10 @@ func (p *tape) say(from, to, text string) {
 	}
 }
 
-// whoEnds is where a line says what happens.
+// whoEnds is the column at which a line says what happens.
 const whoEnds = len("   0 ms  ") + 16
 
-// String has a line per event; of frames that repeat on a link, the first and the last.
+// String returns a line per event; of frames that repeat on a link, the first and the last are shown.
 func (p *tape) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +159,7 @@ func (p *tape) String() string {
 // linkPort is where agents listen.
 const linkPort = "7410"
 
-// wrap has the frames of a link noted that this end writes.
+// wrap makes the frames be noted that this end of a link writes.
 func (p *tape) wrap(conn net.Conn) net.Conn {
 	local, at, _ := net.SplitHostPort(conn.LocalAddr().String())
 	remote, to, _ := net.SplitHostPort(conn.RemoteAddr().String())
@@ -178,7 +177,7 @@ type tapped struct {
 	net.Conn
 	tape     *tape
 	from, to string
-	pending  []byte // of a header that is not whole
+	pending  []byte // of an incomplete header
 	skip     int    // bytes until the next header
 }
 
@@ -193,8 +192,8 @@ func (c *tapped) Write(data []byte) (int, error) {
 	}
 }
 
-// next takes the next header, of a TLS record while the link opens and of a frame
-// after that. It returns false when there is none yet.
+// next takes the next header: of a TLS record while the link opens, and of a frame after that. It
+// returns false if there is none yet.
 func (c *tapped) next() bool {
 	const recordHeader, firstRecord, lastRecord = 5, 20, 23
 	switch {

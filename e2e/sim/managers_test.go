@@ -15,7 +15,7 @@ const (
 	storePort = ":2379"
 )
 
-// startStore runs the etcd of all managers on a host of its own, of which nothing fails but its links.
+// startStore runs the etcd of all managers on a host of its own; only its links fail.
 func (w *world) startStore() {
 	w.Helper()
 	listener, err := w.host(storeHost).Listen("tcp", storeHost+storePort)
@@ -23,12 +23,12 @@ func (w *world) startStore() {
 	w.stopStore = storetest.Serve(w, filepath.Join(w.dir, "store"), listener)
 }
 
-// drawManagers has two more managers, and whatever happens happen to one of them, or between it and the store:
-// it leads no more, and may not know it.
+// drawManagers adds two managers, and faults of a manager, or between a manager and the store: if it led, it does so no
+// more, and may not know that.
 func (s *scenario) drawManagers(random *rand.Rand) {
 	s.others = []string{"manager2", "manager3"}
 	for range 1 + random.IntN(4) {
-		name := managerHost // which leads first
+		name := managerHost // this manager leads first
 		if random.IntN(2) == 0 {
 			name = s.others[random.IntN(2)]
 		}

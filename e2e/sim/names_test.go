@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// versions is a scenario in which objects of one name are sent.
+// versions is a scenario in which objects with the same name are sent.
 func versions() scenario {
 	return scenario{
 		agents:    []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},
@@ -18,7 +18,7 @@ func versions() scenario {
 	}
 }
 
-// version makes an object of some size that is sent as "conf", and sends it.
+// version makes an object of some size, and sends it as "conf".
 func (w *world) version(name string, size int) *sdk.Outgoing {
 	w.Helper()
 	out, err := w.sending.Send(w.Context(), w.write(parcel{name: name, size: size}), sdk.SendOptions{Name: "conf"})
@@ -26,7 +26,7 @@ func (w *world) version(name string, size int) *sdk.Outgoing {
 	return out
 }
 
-// wantVersion checks which of them a member has.
+// wantVersion checks which version a member has.
 func (w *world) wantVersion(member, name string) {
 	w.Helper()
 	if err := same(filepath.Join(w.dir, senderHost, name), filepath.Join(w.into(member), "conf")); err != nil {
@@ -48,7 +48,7 @@ func TestLateMemberGetsTheLatestOfAName(t *testing.T) {
 			delivery, err := w.operator.Delivery(w.Context(), last)
 			return err == nil && len(delivery.Receipts) == 4
 		})
-		time.Sleep(5 * time.Second) // the earlier one would come, too
+		time.Sleep(5 * time.Second) // the earlier version would have come by then, too
 		for _, member := range []string{"r1", "r2", "r3", "r4"} {
 			w.wantVersion(member, "v2")
 		}
@@ -114,8 +114,8 @@ func TestLateMemberGetsAnEmptyObjectFromWhoKeepsIt(t *testing.T) {
 	})
 }
 
-// Of two objects with one name that are sent at once, all members end with the one that was sent
-// last, though the other takes longer; of the other they say that it came too late.
+// If two objects with one name are sent at once, all members end up with the one that was sent
+// last, even if the other takes longer; of the other they say that it came too late.
 func TestTwoOfANameAtOnce(t *testing.T) {
 	inWorld(t, versions(), func(*world) {}, func(w *world) {
 		first := w.version("v1", 3<<20)

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// apart lets a receiver be far from one agent and near another.
+// apart makes a receiver be far from one agent and near another.
 func (w *world) apart(receiver, far, near string) {
 	for agent, latency := range map[string]time.Duration{far: 30 * time.Millisecond, near: time.Millisecond} {
 		w.network.Shape(receiver, agent, simnet.Shape{Latency: latency})
@@ -18,7 +18,7 @@ func (w *world) apart(receiver, far, near string) {
 	}
 }
 
-// slowly sends an object over links at which it takes so long, and returns what became of it.
+// slowly sends an object over links on which it takes about a given time, and returns what became of it.
 func (w *world) slowly(lasts time.Duration, meanwhile func()) sdk.Delivery {
 	w.Helper()
 	p := w.deliveries[0]
@@ -51,7 +51,7 @@ func carriedBy(ended sdk.Delivery) map[string]uint64 {
 	return carried
 }
 
-// moves returns when the nodes of a delivery moved to better parents.
+// moves returns the times at which nodes of a delivery moved to better parents.
 func moves(of sdk.Delivery) (times []time.Time) {
 	for _, change := range of.TreeChanges {
 		if change.Cause == "parent_nearer" {
@@ -66,7 +66,7 @@ func inWorld(t *testing.T, s scenario, shape, test func(w *world)) {
 	inWorldAt(t, scratch(t), s, shape, test)
 }
 
-// inWorldAt does so in a directory that has something already.
+// inWorldAt is inWorld in a directory that already contains something.
 func inWorldAt(t *testing.T, dir string, s scenario, shape, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, s, dir)
@@ -78,12 +78,12 @@ func inWorldAt(t *testing.T, dir string, s scenario, shape, test func(w *world))
 		w.populate()
 		time.Sleep(10 * time.Second)
 		test(w)
-		time.Sleep(2 * time.Second) // the last answers are under way
+		time.Sleep(2 * time.Second) // the last answers are still under way
 	})
 }
 
-// An agent that comes while data flows and is far nearer to a receiver than its own feeds it
-// from then on, with what it has not got yet: "a better parent appears".
+// If an agent comes while data flows, and is far nearer to a receiver than the receiver's own
+// agent, it feeds the receiver from then on with what it still lacks: "a better parent appears".
 func TestReceiverMovesToAnAgentThatComes(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x1", 16 << 20}},
@@ -141,8 +141,8 @@ func TestSenderMovesToAnAgentThatComes(t *testing.T) {
 	}
 }
 
-// A link that oscillates moves a receiver five times in ten minutes at most; one that does so
-// faster than distances are measured once, if at all.
+// A link that oscillates moves a receiver at most five times in ten minutes; if it oscillates
+// faster than distances are measured, at most once.
 func TestOscillatingLink(t *testing.T) {
 	const bound = 5 // in ten minutes
 	for name, c := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// watchNames looks at all final names, as often as is affordable: what appears there
-// is whole and right from the first moment.
+// watchNames looks at all final names as often as is affordable: whatever appears there is complete
+// and right from the first moment.
 func (w *world) watchNames(ctx context.Context) {
 	seen := make(map[string]fs.FileInfo)
 	for ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (w *world) watchNames(ctx context.Context) {
 	}
 }
 
-// checkWhole checks that a member has exactly what was sent, under its final name, if it is that of a parcel.
+// checkWhole checks that a member has exactly what was sent, under its final name, if that is the name of a parcel.
 func (w *world) checkWhole(member, name string) {
 	i := slices.IndexFunc(w.deliveries, func(p parcel) bool { return p.name == name })
 	if i < 0 {
@@ -59,15 +59,15 @@ func (w *world) checkWhole(member, name string) {
 	}
 }
 
-// checkStream checks that a member has all of a stream. Where it began again, what came before is beside it.
+// checkStream checks that a member has all of a stream. If it began again, what came before is in a file beside it.
 func (w *world) checkStream(member, name string) {
 	if sent, got := w.streamed(member, name); !slices.ContainsFunc(got, func(one []byte) bool { return bytes.Equal(one, sent) }) {
 		w.Errorf("%s: nowhere is all of the stream %s, of %d bytes", member, name, len(sent))
 	}
 }
 
-// checkPrefixes checks that what a member has of a stream is what was sent from its beginning on. In plaintext it may be
-// damaged, which is found out at its end.
+// checkPrefixes checks that what a member has of a stream is the beginning of what was sent. In plaintext it may be
+// damaged, which is noticed only at its end.
 func (w *world) checkPrefixes(member, name string) {
 	if w.mayDamage() {
 		return
@@ -80,21 +80,21 @@ func (w *world) checkPrefixes(member, name string) {
 	}
 }
 
-// streamed returns what was sent as a stream, and what a member has of it, each time that it began.
+// streamed returns what was sent as a stream, and what a member has of it, once for each time that it began.
 func (w *world) streamed(member, name string) (sent []byte, got [][]byte) {
 	sent, err := os.ReadFile(filepath.Join(w.dir, senderHost, name))
 	w.must(err)
 	files, err := filepath.Glob(filepath.Join(w.into(member), name+"*"))
 	w.must(err)
 	for _, file := range files {
-		if one, err := os.ReadFile(file); err == nil { // else it has another name now
+		if one, err := os.ReadFile(file); err == nil { // otherwise it has another name by now
 			got = append(got, one)
 		}
 	}
 	return sent, got
 }
 
-// mayDamage reports whether bytes may be changed on their way without being found out at once.
+// mayDamage reports whether bytes may be changed on their way without that being noticed at once.
 func (w *world) mayDamage() bool {
 	return w.policy.DataPlane == sdk.Plaintext && slices.ContainsFunc(w.faults, func(f simnet.Fault) bool { return f.Kind == simnet.Flip })
 }
@@ -120,7 +120,7 @@ func same(want, got string) error {
 	return nil
 }
 
-// contents returns all files below a path; directories are there without content.
+// contents returns all files below a path; directories are included without content.
 func contents(root string) (map[string][]byte, error) {
 	all := make(map[string][]byte)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -138,7 +138,7 @@ func contents(root string) (map[string][]byte, error) {
 	return all, err
 }
 
-// watchVersion checks that a delivery's tree version only grows.
+// watchVersion checks that the version of a delivery's tree never decreases.
 func (w *world) watchVersion(ctx context.Context, id string) {
 	var version uint64
 	for delivery, err := range w.operator.WatchDelivery(ctx, id) {
@@ -152,7 +152,7 @@ func (w *world) watchVersion(ctx context.Context, id string) {
 	}
 }
 
-// checkOutcome checks a delivery that has ended, against what may have become of it.
+// checkOutcome checks that a delivery has ended in a way that the faults explain.
 func (w *world) checkOutcome(p parcel, delivery sdk.Delivery) {
 	w.log.Info("outcome", "delivery", delivery.Name, "state", delivery.State, "reason", delivery.Reason, "receipts", fmt.Sprintf("%+v", delivery.Receipts))
 	if delivery.State == sdk.DeliveryRunning {
@@ -194,10 +194,10 @@ func standing(delivery sdk.Delivery) string {
 	return text
 }
 
-// away are faults that can end a session, if they last.
+// away are the faults that can end a session if they last.
 var away = []simnet.Kind{simnet.CutBoth, simnet.CutOne, simnet.SlowDown, simnet.Swallow, simnet.Stop, simnet.Crash, simnet.LosePower, simnet.TurnAway, simnet.Break, simnet.Flip}
 
-// unexplained says why a member had no reason to fail, if so.
+// unexplained returns why a member had no reason to fail; nothing if it had.
 func (w *world) unexplained(receipt sdk.Receipt) string {
 	switch receipt.Reason {
 	case "sender_lost":
@@ -224,8 +224,9 @@ func (w *world) unexplained(receipt sdk.Receipt) string {
 	return ""
 }
 
-// unexplainedSlow says why no member had a reason to be too slow, if so. One that is as fast as all others may fall behind by
-// some bytes, or get less than a floor beside others, and not by time, but where a block takes about as long.
+// unexplainedSlow returns why no member had a reason to be too slow; nothing if there was one. Even a member that is as fast
+// as all others may fall some bytes behind, or beside others get less than a floor. It does not fall behind by time, except
+// where a block takes about as long.
 func (w *world) unexplainedSlow() string {
 	switch slow := w.policy.SlowMember; {
 	case slow.Action != sdk.Evict && slow.FloorBytesPerSecond == 0:
@@ -236,8 +237,8 @@ func (w *world) unexplainedSlow() string {
 	return ""
 }
 
-// checkBalance checks that all that came to an agent was discarded or is held, and
-// that what it holds is within its limit. Deliveries may be on their way out.
+// checkBalance checks that everything that came to an agent was discarded or is held, and that what
+// it holds is within its limit. Deliveries may still be on their way out.
 func (w *world) checkBalance() {
 	for _, at := range w.nodes() {
 		var problem error
@@ -265,8 +266,8 @@ func (w *world) balance(at place) error {
 	return nil
 }
 
-// checkLinks checks that the two ends of each link say the same, when all have ended, and returns how many bytes
-// came. In plaintext, a header that is damaged can say that other bytes are payload.
+// checkLinks checks that, once all have ended, the two ends of each link say the same, and returns how many
+// bytes came. In plaintext a damaged header can make other bytes count as payload.
 func (w *world) checkLinks() (bytes uint64) {
 	if err := w.book.Check(func(string, string) bool { return w.mayDamage() }); err != nil {
 		w.Error(err)
@@ -274,7 +275,7 @@ func (w *world) checkLinks() (bytes uint64) {
 	return w.book.Carried()
 }
 
-// checkEnded checks an agent that has ended: nothing is left of what came.
+// checkEnded checks that an agent that has ended holds nothing of what came.
 func (w *world) checkEnded(name string, metrics *prometheus.Registry) {
 	counts := sums(metrics)
 	if counts["received_bytes_total"] != counts["discarded_bytes_total"] {
@@ -285,7 +286,7 @@ func (w *world) checkEnded(name string, metrics *prometheus.Registry) {
 	}
 }
 
-// sums returns an agent's metrics, without the prefix of their names.
+// sums returns an agent's metrics, with the prefix of their names removed.
 func sums(metrics *prometheus.Registry) map[string]float64 {
 	sums := make(map[string]float64)
 	families, _ := metrics.Gather()

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// A member goes on with what came of an object before it was interrupted. If that turns out to be
-// of something else, or damaged, it takes all again.
+// A member goes on with the part of an object that came before it was interrupted. If that part
+// turns out to belong to something else, or to be damaged, the member takes everything again.
 func TestPartialOfSomethingElse(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x", 1 << 20}},
@@ -29,7 +29,7 @@ func TestPartialOfSomethingElse(t *testing.T) {
 	})
 }
 
-// leavePartial leaves at a member what an interrupted delivery of a file would have left, but of another content.
+// leavePartial leaves at a member what an interrupted delivery of a file would have left, but with other content.
 func (w *world) leavePartial(member, path string) {
 	w.Helper()
 	source, err := object.Open(w.Context(), path)

@@ -10,8 +10,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// A stream may pause for as long as it likes. When a member loses its agent then, it gets another and the rest: nothing was held
-// up while nothing was sent.
+// A stream may pause for as long as it likes. A member that loses its agent in a pause gets another, and the rest: a pause does
+// not count as being held up.
 func TestPausedStreamOutlivesALink(t *testing.T) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x", 16 << 20}, {"a2", "a2", "y", 16 << 20}},

@@ -9,10 +9,10 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// progressTime is how soon a member gets more of what it lacks, when nothing is in the way.
+// progressTime is how soon a member must get more of what it lacks when nothing is in the way.
 const progressTime = 30 * time.Second
 
-// watchProgress checks that everybody gets on with a delivery once the last fault is over.
+// watchProgress checks that every member gets on with a delivery once the last fault is over.
 func (w *world) watchProgress(ctx context.Context, id string) {
 	if wait(ctx, time.Until(w.healed)) != nil {
 		return
@@ -23,7 +23,7 @@ func (w *world) watchProgress(ctx context.Context, id string) {
 		delivery, err := w.operator.Delivery(asking, id)
 		cancel()
 		if err != nil {
-			continue // the manager is away, and has to be back in time
+			continue // the manager is away, and must be back in time
 		}
 		if delivery.State != sdk.DeliveryRunning {
 			return
@@ -71,7 +71,7 @@ func (w *world) forgets(of sdk.Delivery) bool {
 	return w.policy.ControlMode != sdk.EndToEnd && slices.ContainsFunc(w.nodes(), func(p place) bool { return p.relays() && uint64(p.cache) < of.Length })
 }
 
-// wait waits, until a context is done at most.
+// wait waits for a time, or until a context is done.
 func wait(ctx context.Context, long time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -21,10 +21,10 @@ type scenario struct {
 	deliveries []parcel
 	faults     simnet.Schedule
 	deadline   time.Duration // of each delivery; zero for none
-	stripes    int           // of a link between two agents at least
-	idler      *place        // an agent that attracts others and moves nothing; nothing happens to it
-	drawn      []occasion    // what all of it was to have at least once, in some run
-	others     []string      // managers beside the first: all have one store, on a host of its own
+	stripes    int           // the least number of stripes of a link between two agents
+	idler      *place        // an agent that attracts others and moves nothing; no faults happen to it
+	drawn      []occasion    // the occasions in it; each has to be in some run
+	others     []string      // managers beside the first; all share one store, on a host of its own
 }
 
 // occasion is something that happens in some runs.
@@ -62,10 +62,10 @@ func (p place) relays() bool { return p.cache > 0 }
 // parcel is one delivery.
 type parcel struct {
 	name  string
-	after time.Duration // since the faults began
+	after time.Duration // how long after the beginning of the faults
 	size  int
-	files int // of a directory; zero is a file
-	// stream has it sent as a stream, which is in a member's directory as it comes.
+	files int // of a directory; zero means a single file
+	// stream makes it be sent as a stream, which appears in a member's directory as it comes.
 	stream bool
 }
 
@@ -154,7 +154,8 @@ func draw(seed uint64) scenario {
 	return s
 }
 
-// drawKind has one of what is sent be a stream, members below a pace be given up, or by time alone, and agents acknowledge alone.
+// drawKind sometimes turns a parcel into a stream, gives members up that are below a pace, or only by time, or lets
+// only agents acknowledge.
 func (s *scenario) drawKind(random *rand.Rand) {
 	if p := &s.deliveries[0]; random.IntN(5) == 0 && p.files == 0 {
 		p.stream = true
@@ -174,7 +175,7 @@ func (s *scenario) drawKind(random *rand.Rand) {
 	}
 }
 
-// drawIdler has an idler be beside whoever else, or alone.
+// drawIdler puts an idler beside somebody, or alone.
 func (s *scenario) drawIdler(random *rand.Rand) {
 	s.drawn = append(s.drawn, idling)
 	beside := []string{"idle", senderHost}
@@ -184,15 +185,15 @@ func (s *scenario) drawIdler(random *rand.Rand) {
 	s.idler = &place{"idle", beside[random.IntN(len(beside))], s.agents[random.IntN(len(s.agents))].zone, 1}
 }
 
-// striped is at which rate a link may have several stripes: the network has no congestion control, and what many
-// connections have under way at less takes longer than a neighbour may be silent.
+// striped is the rate from which on a link may have several stripes. The network has no congestion control, and
+// at a lower rate, what many connections have under way takes longer than a neighbour may be silent.
 const striped = 128 << 10
 
-// isNarrow reports whether a few blocks that are under way take about as long as anybody waits.
+// isNarrow reports whether a few blocks under way take about as long as anybody waits.
 func (s *scenario) isNarrow() bool { return s.shape.Rate > 0 && s.shape.Rate < striped }
 
-// drawSwallowing has large packets vanish on the way to one host, from all others or from some:
-// it says that it lives, and gets nothing.
+// drawSwallowing makes large packets vanish on the way to one host, from all others or from some:
+// it shows that it lives, and gets nothing.
 func (s *scenario) drawSwallowing(random *rand.Rand, span time.Duration) {
 	s.drawn = append(s.drawn, swallowing)
 	hosts := s.hosts()
@@ -207,7 +208,7 @@ func (s *scenario) drawSwallowing(random *rand.Rand, span time.Duration) {
 	}
 }
 
-// drawRelays has receivers relay: beside agents, or where there are none.
+// drawRelays makes receivers relay, in addition to agents or in their place.
 func (s *scenario) drawRelays(random *rand.Rand) {
 	s.policy.MembersRelay = true
 	if random.IntN(2) == 0 {
@@ -225,7 +226,7 @@ func (s *scenario) drawRelays(random *rand.Rand) {
 	}
 }
 
-// nodes are the places of all that relay.
+// nodes returns the places of all that relay.
 func (s *scenario) nodes() []place {
 	return slices.DeleteFunc(slices.Concat(s.agents, s.receivers), func(p place) bool { return !p.relays() })
 }
@@ -234,7 +235,7 @@ func (s *scenario) isNode(host string) bool {
 	return slices.ContainsFunc(s.nodes(), func(p place) bool { return p.name == host })
 }
 
-// makeChain has an agent beside each of some receivers, and something large be sent.
+// makeChain puts an agent beside each of some receivers, and makes the object large.
 func (s *scenario) makeChain(random *rand.Rand) {
 	s.agents, s.receivers = nil, nil
 	for i := range 3 + random.IntN(3) {
@@ -248,7 +249,7 @@ func (s *scenario) makeChain(random *rand.Rand) {
 
 const slowRate = 96 << 10
 
-// slowDown has an agent in the middle of a chain be slow towards all but the manager.
+// slowDown makes an agent in the middle of a chain slow towards everybody except the manager.
 func (s *scenario) slowDown(random *rand.Rand) {
 	slow := s.agents[1+random.IntN(len(s.agents)-2)].name
 	for _, host := range s.hosts()[1:] {
@@ -259,7 +260,7 @@ func (s *scenario) slowDown(random *rand.Rand) {
 	}
 }
 
-// drawDeaths has a third of all agents and receivers, or a little more, die within a second.
+// drawDeaths lets a third of all agents and receivers, or a little more, die within a second.
 func (s *scenario) drawDeaths(random *rand.Rand, span time.Duration) {
 	s.drawn = append(s.drawn, deaths)
 	from := time.Duration(random.Int64N(int64(span)))
@@ -272,7 +273,7 @@ func (s *scenario) drawDeaths(random *rand.Rand, span time.Duration) {
 	}
 }
 
-// drawSwizzle has agents be cut off one by one, and come back in another order.
+// drawSwizzle cuts agents off one by one, and lets them come back in another order.
 func (s *scenario) drawSwizzle(random *rand.Rand) {
 	s.agents, s.faults, s.idler, s.drawn = nil, nil, nil, nil
 	zones := []string{"x", "y", "z"}
@@ -312,8 +313,7 @@ func (s *scenario) drawSwizzle(random *rand.Rand) {
 	}
 }
 
-// replaceFaults puts one fault of a link in the place of all others of it: the end of one is
-// not the end of another.
+// replaceFaults replaces all faults of a link by one, so that the end of one does not end another.
 func (s *scenario) replaceFaults(a, b string, with simnet.Fault) {
 	s.faults = slices.DeleteFunc(s.faults, func(f simnet.Fault) bool {
 		return f.Kind != with.Kind && (f.A == a && f.B == b || f.A == b && f.B == a)
@@ -359,8 +359,8 @@ func drawPolicy(random *rand.Rand) sdk.Policy {
 	return policy
 }
 
-// drawFaults draws what happens: to the links and agents of the tree mostly, to the
-// members, their links to the manager, the manager and the sender at times.
+// drawFaults draws what happens: mostly to the links and agents of the tree, sometimes to the
+// members, their links to the manager, the manager and the sender.
 func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) {
 	chaos := simnet.Chaos{Faults: random.IntN(16), Span: span, Flips: random.IntN(2) == 0}
 	for _, agent := range s.agents {
@@ -381,7 +381,7 @@ func (s *scenario) drawFaults(random *rand.Rand, span time.Duration) {
 	}
 }
 
-// relaying is how many agents there are, whatever they do.
+// relaying returns how many agents there are, whatever they do.
 func (s *scenario) relaying() int {
 	if s.idler != nil {
 		return len(s.nodes()) + 1
@@ -391,7 +391,7 @@ func (s *scenario) relaying() int {
 
 func isAgent(host string) bool { return strings.HasPrefix(host, "a") }
 
-// drawLinks draws some links that may be hit, few enough to be hit again and again.
+// drawLinks draws some links that may be hit: so few that they are hit again and again.
 func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
 	var links [][2]string
 	hosts := s.hosts()
@@ -406,7 +406,7 @@ func (s *scenario) drawLinks(random *rand.Rand) [][2]string {
 	return links[:1+random.IntN(min(len(links), 8))]
 }
 
-// partition cuts a set of hosts off from all others for a time. Where two agents are of one zone, it splits that.
+// partition cuts a set of hosts off from all others for a time. If two agents are of one zone, it splits that zone.
 func (s *scenario) partition(random *rand.Rand, span time.Duration) {
 	from := time.Duration(random.Int64N(int64(span)))
 	until := from + time.Duration(random.Int64N(int64(span/4)))
@@ -449,8 +449,7 @@ func (s *scenario) hosts() []string {
 	return hosts
 }
 
-// hits reports whether a fault of some kind concerns a host, or its link to another if
-// that is named.
+// hits reports whether a fault of one of some kinds concerns a host or, if another is named, the link between them.
 func (s *scenario) hits(host, other string, kinds ...simnet.Kind) bool {
 	return slices.ContainsFunc(s.faults, func(f simnet.Fault) bool {
 		if len(kinds) > 0 && !slices.Contains(kinds, f.Kind) {

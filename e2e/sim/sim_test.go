@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Sections 5 and 10 of the design: whatever fails and heals, each member that was
-// joined at the start has exactly what was sent, or a known reason why not.
+// Sections 5 and 10 of the design: whatever fails and heals, each member that had joined at the
+// start has exactly what was sent, or a known reason why not.
 func TestSeeds(t *testing.T) {
 	runs := newTally()
 	t.Run("seed", func(t *testing.T) {
@@ -97,15 +97,15 @@ func TestAllIsWell(t *testing.T) {
 	}
 }
 
-// stillTime is how long a run may take of real time.
+// stillTime is how much real time a run may take.
 const stillTime = 3 * time.Minute
 
 func run(t *testing.T, s scenario, runs *tally) {
 	t.Run(fmt.Sprint(s.seed), func(t *testing.T) {
 		t.Parallel()
 		dir := scratch(t)
-		// A goroutine that waits for a mutex keeps virtual time from going on. If whoever
-		// has it waits for time, both wait for ever.
+		// While a goroutine waits for a mutex, virtual time does not go on. If the goroutine that
+		// holds it waits for time, both wait for ever.
 		defer time.AfterFunc(stillTime, func() {
 			debug.SetTraceback("all")
 			panic(fmt.Sprintf("seed %d: time stands still", s.seed))
@@ -114,8 +114,7 @@ func run(t *testing.T, s scenario, runs *tally) {
 	})
 }
 
-// scratch returns a directory in memory, if there is such a place: syncing to a disk
-// takes longer than all else.
+// scratch returns a directory in memory, if possible: syncing to a disk takes longer than everything else.
 func scratch(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "groupcast-sim-") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
@@ -135,7 +134,7 @@ type tally struct {
 	outcomes  map[string]int
 	moves     int // of agents that held others up
 	succeeded int // how often a manager led after another
-	idle      int // agents that were taken out as idle
+	idle      int // agents that were taken out because they were idle
 	drawn     map[occasion]int
 	bytes     uint64 // over links, as both of their ends say
 }
@@ -182,8 +181,8 @@ func (c *tally) String() string {
 	return fmt.Sprint(c.outcomes, ", agents moved lower: ", c.moves, ", idle: ", c.idle, ", successions: ", c.succeeded, ", bytes over links: ", c.bytes, ", ", c.drawn)
 }
 
-// endTime is how long after the last fault all must have ended: nothing moves for a
-// minute before a member is given up, twice over if there are others.
+// endTime is how long after the last fault everything must have ended: nothing moves for a minute
+// before a member is given up, and twice that if there are others.
 const endTime = 5 * time.Minute
 
 // live runs a scenario to its end.
@@ -221,14 +220,14 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	w.log.Info("all has ended")
 	runs.countTerms(w.journal.String())
 	runs.note(s.drawn)
-	time.Sleep(2 * time.Second) // the last answers are under way
+	time.Sleep(2 * time.Second) // the last answers are still under way
 	w.settle(limit)
 	w.checkBalance()
 	cancel()
 	background.Wait()
 }
 
-// healed is how long after its beginning the last fault of a run is over.
+// healed returns how long after the beginning of a run its last fault is over.
 func (s *scenario) healed() (end time.Duration) {
 	for _, f := range s.faults {
 		end = max(end, f.Until)
@@ -236,7 +235,7 @@ func (s *scenario) healed() (end time.Duration) {
 	return end
 }
 
-// send begins a delivery; nil if the faults do not let it.
+// send begins a delivery, or returns nil if the faults prevent it.
 func (w *world) send(p parcel, path string) *sdk.Outgoing {
 	time.Sleep(p.after)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -256,7 +255,7 @@ func (w *world) begins(ctx context.Context, p parcel, path string) (*sdk.Outgoin
 	return w.sendWith(ctx, p, path, sdk.SendOptions{Name: p.name, Deadline: w.deadline})
 }
 
-// sendWith sends a file, or what is in it as a stream.
+// sendWith sends a file, or its content as a stream.
 func (w *world) sendWith(ctx context.Context, p parcel, path string, options sdk.SendOptions) (*sdk.Outgoing, error) {
 	if !p.stream {
 		return w.sending.Send(ctx, path, options)
@@ -282,7 +281,7 @@ func (w *world) awaitEnd(id string, limit time.Duration) (delivery sdk.Delivery)
 	return delivery
 }
 
-// settle waits for the last fault to end, and for all agents to be back.
+// settle waits until the last fault has ended and all agents are back.
 func (w *world) settle(limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Second) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -10,14 +10,14 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// released is so much of a stream that its sender keeps nothing of its beginning when all have it.
+// released is so much of a stream that its sender keeps nothing of the beginning once all have it.
 const (
 	released = 24 << 20
 	block    = 64 << 10
 )
 
-// A member of a stream that begins anew, or joins, when its beginning is not kept any more is told so, and stops nobody: the others
-// have what comes as it comes.
+// A member that joins a stream, or begins it anew, when its beginning is no longer kept is told so, and holds up nobody: the others
+// get the stream as it comes.
 func TestWhoComesToAStreamTooLateStopsNobody(t *testing.T) {
 	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -27,10 +27,10 @@ func TestWhoComesToAStreamTooLateStopsNobody(t *testing.T) {
 				_, err := to.Write(content[:released])
 				w.must(err)
 				w.awaitBytes(out, released, "r1", "r2")
-				time.Sleep(2 * time.Second) // the sender hears that,
+				time.Sleep(2 * time.Second) // until the sender knows that
 				_, err = to.Write(content[released : released+block])
 				w.must(err)
-				w.awaitBytes(out, released+block, "r1", "r2") // and has given it back
+				w.awaitBytes(out, released+block, "r1", "r2") // and has given the beginning back
 				w.kill("r1")
 				w.receivers = append(w.receivers, place{name: "late", node: "a2"})
 				w.startReceiver(w.receivers[2])
@@ -54,8 +54,8 @@ func TestWhoComesToAStreamTooLateStopsNobody(t *testing.T) {
 	}
 }
 
-// A member that loses its agent gets at the next what it lacks, also where that one has given it back already: the sender has
-// it still.
+// A member that loses its agent gets what it lacks at the next one, even if that has already given it back: the sender still
+// has it.
 func TestMovedMemberOfAStreamGoesOnAtOnce(t *testing.T) {
 	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -95,7 +95,7 @@ func twoAgents(mode sdk.ControlMode, size int) scenario {
 	}
 }
 
-// beginStream begins a stream of what is written.
+// beginStream begins a stream of what is written to it.
 func (w *world) beginStream(p parcel) (content []byte, to *io.PipeWriter, out *sdk.Outgoing) {
 	w.Helper()
 	content, err := os.ReadFile(w.write(p))
@@ -106,7 +106,7 @@ func (w *world) beginStream(p parcel) (content []byte, to *io.PipeWriter, out *s
 	return content, to, out
 }
 
-// awaitBytes waits until members have acknowledged so much.
+// awaitBytes waits until members have acknowledged so many bytes.
 func (w *world) awaitBytes(out *sdk.Outgoing, bytes uint64, members ...string) {
 	w.Helper()
 	var standsAt sdk.Delivery
@@ -129,7 +129,7 @@ func (w *world) awaitBytes(out *sdk.Outgoing, bytes uint64, members ...string) {
 	w.Fatalf("not all of %v have %d bytes: %s", members, bytes, standing(standsAt))
 }
 
-// kill kills a program, which is there again a second later.
+// kill kills a program, which is restarted a second later.
 func (w *world) kill(host string) {
 	w.network.Host(host).Kill()
 	w.killed(host)

@@ -55,7 +55,7 @@ type world struct {
 	welcome   atomic.Int64 // how often the idler was by those that are to feed it
 }
 
-// program is what runs on a host, in one life after the other.
+// program is what runs on a host, in one life after another.
 type program struct {
 	name string
 	run  func(ctx context.Context, on *life) error
@@ -66,8 +66,7 @@ type program struct {
 	on    *life
 }
 
-// life is a process's own access to its host. It ends with the process: what that
-// leaves running reaches nobody.
+// life is a process's own access to its host. It ends with the process: what that leaves running can reach nobody.
 type life struct {
 	*simnet.Host
 	over atomic.Bool
@@ -82,7 +81,7 @@ func (l *life) Listen(_, address string) (net.Listener, error) {
 	return &listening{listener, l.tape}, err
 }
 
-// listening is a listener whose connections may be on tape.
+// listening is a listener whose connections may be recorded.
 type listening struct {
 	net.Listener
 	tape *tape
@@ -182,7 +181,7 @@ func (w *world) begin(p *program) {
 	}()
 }
 
-// killed ends a host's program, whose connections are gone already.
+// killed ends a host's program; its connections are already gone.
 func (w *world) killed(host string) {
 	p := w.programs[host]
 	p.mu.Lock()
@@ -191,7 +190,7 @@ func (w *world) killed(host string) {
 	p.stop()
 }
 
-// restarted runs it again, when its former life is over.
+// restarted runs the host's program again, once its former life is over.
 func (w *world) restarted(host string) {
 	p := w.programs[host]
 	p.mu.Lock()
@@ -211,7 +210,7 @@ func (w *world) isOver(p *program) bool {
 	}
 }
 
-// stopAll ends all programs in order: those that serve others go last.
+// stopAll ends all programs in order: those that serve others are ended last.
 func (w *world) stopAll() {
 	if w.stopStore != nil {
 		defer w.stopStore()
@@ -234,14 +233,14 @@ func (w *world) env(name string, on *life, metrics prometheus.Registerer) daemon
 	return daemon.Env{Log: log, Metrics: metrics, Admin: admin, Network: on, Stdout: io.Discard}
 }
 
-// atInfo leaves out what is less severe than Info.
+// atInfo drops what is less severe than Info.
 type atInfo struct{ slog.Handler }
 
 func (h atInfo) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (h atInfo) WithAttrs(attrs []slog.Attr) slog.Handler { return atInfo{h.Handler.WithAttrs(attrs)} }
 
-// startManager runs a manager, again when it ends because its store is not reached, as a supervisor does.
+// startManager runs a manager. If it ends because it cannot reach its store, it is run again, as by a supervisor.
 func (w *world) startManager(name string) {
 	w.start(name, func(ctx context.Context, on *life) error {
 		for {
@@ -297,14 +296,14 @@ func (w *world) runAgent(ctx context.Context, on *life, at place, identity sdk.C
 	config.Managers, config.CredentialsDir = identity.Endpoints, identity.CredentialsDir
 	config.Node, config.Zone, config.Data.Listen = at.node, at.zone, at.name+":7410"
 	config.Cache.Dir, config.Cache.Bytes = filepath.Join(w.dir, at.name, "cache"), bytesize.Size(at.cache)
-	config.Cache.Reserve = 0 // how full this machine's disk is makes no difference
+	config.Cache.Reserve = 0 // it makes no difference how full this machine's disk is
 	config.Data.LeastStripes = max(1, w.stripes)
 	err := agent.Run(ctx, w.env(at.name, on, metrics), config)
 	w.checkEnded(at.name, metrics)
 	return err
 }
 
-// startRelay has a member that receives be an agent, too, until that is stopped.
+// startRelay makes a receiving member an agent as well, until stop is called.
 func (w *world) startRelay(ctx context.Context, on *life, at place, session *sdk.Session) (stop func(), err error) {
 	if !at.relays() {
 		return func() {}, nil
@@ -325,7 +324,7 @@ func (w *world) startRelay(ctx context.Context, on *life, at place, session *sdk
 	return func() { end(); running.Wait() }, nil
 }
 
-// startReceiver runs a program that joins and receives, again when its session ends.
+// startReceiver runs a program that joins and receives, and does so again when its session ends.
 func (w *world) startReceiver(at place) {
 	identity := w.enroll("member", at.name)
 	w.start(at.name, func(ctx context.Context, on *life) error {
@@ -378,7 +377,7 @@ func join(ctx context.Context, client *sdk.Client, at place, role sdk.Role) (*sd
 	return client.Join(trying, sdk.Join{Group: group, Name: at.name, Node: at.node, Roles: []sdk.Role{role}})
 }
 
-// into is where a member receives.
+// into returns the directory in which a member receives.
 func (w *world) into(name string) string { return filepath.Join(w.dir, name, "into") }
 
 // startSender runs a program that joins and keeps its session; the test sends with it.
@@ -393,7 +392,7 @@ func (w *world) startSender() {
 		defer client.Close()
 		session, err := join(ctx, client, place{name: senderHost, node: senderHost}, sdk.Send)
 		if err != nil {
-			return nil // it was killed before: nothing more is sent
+			return nil // it was killed before: nothing more will be sent
 		}
 		defer session.Close()
 		select {
@@ -406,7 +405,7 @@ func (w *world) startSender() {
 	w.sending = <-joined
 }
 
-// populate starts agents and members, and waits until the manager knows all.
+// populate starts agents and members, and waits until the manager knows all of them.
 func (w *world) populate() {
 	w.Helper()
 	for _, at := range w.agents {
@@ -425,7 +424,7 @@ func (w *world) populate() {
 	})
 }
 
-// write makes what is sent, and returns where it is.
+// write creates what is sent, and returns its path.
 func (w *world) write(p parcel) string {
 	random := rand.NewChaCha8([32]byte{byte(w.seed), byte(w.seed >> 8), byte(w.seed >> 16), p.name[len(p.name)-1]})
 	path := filepath.Join(w.dir, senderHost, p.name)

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
 )
 
-// Whatever the versions of the manager, of who sends, and of the agents and members on the way are, all that is sent arrives.
+// Whatever the versions of the manager, the sender, and the agents and members on the way, everything that is sent arrives.
 func TestDeliveriesBetweenVersions(t *testing.T) {
 	for _, manager := range versions {
 		t.Run("a manager of "+manager.name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestDeliveriesBetweenVersions(t *testing.T) {
 	}
 }
 
-// sendEverything sends a bit of each kind.
+// sendEverything sends something of each kind.
 func (s *site) sendEverything(sender version, host string, into []string) {
 	s.Helper()
 	name := fmt.Sprintf("%s-from-%s", sender.name, host)

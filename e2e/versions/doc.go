@@ -1,3 +1,3 @@
 // Package versions runs services, members and commands of this version together with those of the version
-// before: while an upgrade is under way, all of them meet.
+// before: during an upgrade all combinations occur.
 package versions

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
-// version is which programs are started.
+// version says which programs are started.
 type version struct {
 	name  string
 	build func(importPath string) (binary string, err error)
@@ -46,7 +46,7 @@ type site struct {
 	dir   string
 }
 
-// begin starts a manager of a version, and no other program yet.
+// begin starts a manager of a version, but no other program.
 func begin(t *testing.T, manager version, hosts ...string) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -111,13 +111,13 @@ func (s *site) start(v version, host string, arguments ...string) *lab.Process {
 	return process
 }
 
-// run runs a command of a version on a host, which must end well, and returns what it says.
+// run runs a command of a version on a host, which has to succeed, and returns what it says.
 func (s *site) run(v version, host string, arguments ...string) string {
 	s.Helper()
 	return s.succeed(s.start(v, host, arguments...))
 }
 
-// succeed waits for a command, which must end well, and returns what it says.
+// succeed waits for a command, which has to succeed, and returns what it says.
 func (s *site) succeed(process *lab.Process) string {
 	s.Helper()
 	if err := process.Wait(); err != nil {

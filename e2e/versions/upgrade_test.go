@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// An upgrade, in the order that docs/UPGRADE.md says, and the way back, while a delivery and an upload run: each is whole at the end,
-// and what is begun between two steps is, too.
+// An upgrade in the order given in docs/UPGRADE.md, and the way back, happen while a delivery and an upload are running. Both are
+// complete at the end, and so is everything that is begun between two steps.
 func TestUpgradeAndTheWayBack(t *testing.T) {
 	s := begin(t, earlier, "a", "b", "store")
 	running := map[string]*lab.Process{"a": s.agent(earlier, "a"), "b": s.agent(earlier, "b"), "store": s.gatherer(earlier, "store")}
@@ -46,7 +46,7 @@ func TestUpgradeAndTheWayBack(t *testing.T) {
 	}
 }
 
-// small delivers a bit, by commands of both versions.
+// small makes a small delivery with the commands of both versions.
 func (s *site) small(name string, into []string) {
 	s.Helper()
 	for _, sender := range versions {

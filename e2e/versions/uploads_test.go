@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// gatherer starts one of a version on a host.
+// gatherer starts a gatherer of a version on a host.
 func (s *site) gatherer(v version, host string) *lab.Process {
 	s.Helper()
 	s.Build = v.build
@@ -21,7 +21,7 @@ func (s *site) gatherer(v version, host string) *lab.Process {
 	return process
 }
 
-// Clients and gatherers of two versions, with a manager of either, lose nothing.
+// Clients and gatherers of two versions, with a manager of either version, lose nothing.
 func TestUploadsBetweenVersions(t *testing.T) {
 	for _, manager := range versions {
 		t.Run("a manager of "+manager.name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestUploadsBetweenVersions(t *testing.T) {
 	}
 }
 
-// uploadEverything uploads a file and a directory of many.
+// uploadEverything uploads a file and a directory of many files.
 func (s *site) uploadEverything(client, gatherer version) {
 	s.Helper()
 	host := s.hosts[gatherer.name]

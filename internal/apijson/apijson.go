@@ -1,4 +1,4 @@
-// Package apijson writes messages as the API does in JSON.
+// Package apijson writes messages as JSON in the form of the API.
 package apijson
 
 import (
@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Marshal returns a message as the API's own JSON, with the same white space each time: protojson varies that on purpose.
+// Marshal returns a message as the API's JSON, with the same white space each time: protojson varies that on purpose.
 func Marshal(message proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(message)
 	if err != nil {

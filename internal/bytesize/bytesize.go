@@ -17,7 +17,7 @@ var (
 	decimal = []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
 )
 
-// String returns the exact number in the unit in which it is shortest: of 1024s if two are alike.
+// String returns the exact number in the unit in which it is shortest; a power of 1024 if two are equally short.
 func (s Size) String() string {
 	twos, tens := s.in(binary, 1024), s.in(decimal, 1000)
 	if len(strings.TrimRight(tens, "kMGTPEB")) < len(strings.TrimRight(twos, "KMGTPEiB")) {
@@ -26,7 +26,7 @@ func (s Size) String() string {
 	return twos
 }
 
-// in returns the number in the largest unit of a kind that it is a multiple of.
+// in returns the number in the largest of the units of which it is a multiple.
 func (s Size) in(units []string, step Size) string {
 	unit := 0
 	for s > 0 && s%step == 0 && unit < len(units)-1 {
@@ -53,7 +53,7 @@ func (s *Size) UnmarshalJSON(text []byte) error {
 // Set reads a number for a flag.
 func (s *Size) Set(text string) error {
 	bytes, err := humanize.ParseBytes(text)
-	none := bytes == 0 && strings.ContainsAny(text, "123456789") // less than one: most settings take 0 for no limit
+	none := bytes == 0 && strings.ContainsAny(text, "123456789") // less than one byte is refused, as most settings take 0 for no limit
 	if err != nil || none {
 		return fmt.Errorf("%q is no number of bytes, as 512MiB or 4GiB", text)
 	}
@@ -61,8 +61,8 @@ func (s *Size) Set(text string) error {
 	return nil
 }
 
-// Type is what a help text calls it.
+// Type returns the name of the type in help texts.
 func (s *Size) Type() string { return "bytes" }
 
-// Short returns about how many bytes, for people.
+// Short returns an approximate number of bytes, for people.
 func Short(bytes uint64) string { return humanize.IBytes(bytes) }

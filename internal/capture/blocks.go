@@ -45,11 +45,11 @@ func (r *Reader) nextBlocks() (Packet, error) {
 	}
 }
 
-// block reads one block. That of a section tells the byte order of what follows.
+// block reads one block. A section block tells the byte order of what follows.
 func (r *Reader) block() (kind uint32, body []byte, err error) {
-	head, _ := r.from.Peek(12) // taking says what went wrong
+	head, _ := r.from.Peek(12) // take reports what went wrong
 	if len(head) < 12 {
-		_, err = r.take(12) // all that is left, and the error that this is
+		_, err = r.take(12) // everything that is left, and the error that this causes
 		return 0, nil, err
 	}
 	if binary.LittleEndian.Uint32(head) == blockSection { // the same in both orders
@@ -69,8 +69,7 @@ func (r *Reader) block() (kind uint32, body []byte, err error) {
 	return r.order.Uint32(whole), whole[8 : length-4], nil
 }
 
-// resolution is how long the unit of an interface's times is: a microsecond, or what its option 9
-// says.
+// resolution returns the unit of an interface's times in seconds: a microsecond, or what its option 9 says.
 func (r *Reader) resolution(options []byte) float64 {
 	for len(options) >= 4 {
 		code, length := r.order.Uint16(options), int(r.order.Uint16(options[2:]))
@@ -88,7 +87,7 @@ func (r *Reader) resolution(options []byte) float64 {
 	return 1e-6
 }
 
-// enhanced reads the body of a block with a packet.
+// enhanced reads the body of an enhanced packet block.
 func (r *Reader) enhanced(body []byte) (Packet, error) {
 	if len(body) < 20 || int(r.order.Uint32(body)) >= len(r.interfaces) {
 		return Packet{}, fmt.Errorf("%w: a packet of no interface", ErrFormat)

@@ -79,7 +79,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-// Both byte orders, and both units of time.
+// Captures are read in both byte orders, and with both units of time.
 func TestOrdersAndUnits(t *testing.T) {
 	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
 		for magic, unit := range map[uint32]time.Duration{0xa1b2c3d4: time.Microsecond, 0xa1b23c4d: time.Nanosecond} {
@@ -97,7 +97,7 @@ func TestOrdersAndUnits(t *testing.T) {
 	}
 }
 
-// block is one of pcapng.
+// block returns a block of pcapng.
 func block(order binary.AppendByteOrder, kind uint32, body []byte) []byte {
 	body = append(body, make([]byte, (4-len(body)%4)%4)...)
 	b := order.AppendUint32(nil, kind)
@@ -105,7 +105,7 @@ func block(order binary.AppendByteOrder, kind uint32, body []byte) []byte {
 	return order.AppendUint32(append(b, body...), uint32(12+len(body)))
 }
 
-// What Wireshark writes: sections, interfaces with times of their own, blocks that are skipped.
+// What Wireshark writes is read: sections, interfaces with their own units of time, blocks to skip.
 func TestBlocks(t *testing.T) {
 	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
 		section := append(order.AppendUint32(nil, 0x1a2b3c4d), make([]byte, 12)...)
@@ -141,7 +141,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Datagrams are found behind each kind of header, and nothing else is one.
+// Datagrams are found after each kind of header, and nothing else is taken for one.
 func TestDatagrams(t *testing.T) {
 	header := func(text string) []byte {
 		b, err := hex.DecodeString(text)
@@ -182,7 +182,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// What an interface carries is taken, by port, and Close ends it.
+// Live takes what an interface carries, by port, and Close ends it.
 func TestLive(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") != "" {
@@ -220,7 +220,7 @@ func TestLive(t *testing.T) {
 	if d, is := p.Datagram(); !is || string(d.Payload) != "this" || d.To != at {
 		t.Errorf("%v: %+v", is, d)
 	}
-	// Those of other ports are, once they are admitted; of many, too.
+	// After Admit, those of another port are taken, too; also with many ports.
 	port := other.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 	for i := range uint16(70) {
 		if err := live.Admit(port + 10 - i); err != nil {
@@ -235,7 +235,7 @@ func TestLive(t *testing.T) {
 	if _, err := third.WriteToUDPAddrPort([]byte("that"), other.LocalAddr().(*net.UDPAddr).AddrPort()); err != nil {
 		t.Fatal(err)
 	}
-	for said := ""; said != "that"; { // what came before is seen as it leaves, and as it comes
+	for said := ""; said != "that"; { // what was sent before is seen both leaving and arriving
 		p, err := live.Next()
 		if err != nil {
 			t.Fatal(err)

@@ -4,5 +4,5 @@
 //
 //	file ──▶ Reader ──▶ Packet ──▶ Packet.Datagram        Live ──▶ Packet
 //
-// A packet that was cut short, fragments and whatever is no UDP over IPv4 are no Datagram.
+// A packet that was cut short, a fragment, and anything that is not UDP over IPv4 is not a Datagram.
 package capture

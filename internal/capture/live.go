@@ -36,7 +36,7 @@ func Listen(device string, port uint16) (*Live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", device, err)
 	}
-	// Nothing comes before the socket is bound, and then it has its filter.
+	// Nothing comes before the socket is bound, and by then it has its filter.
 	socket := os.NewFile(uintptr(fd), device)
 	if err := attach(fd, named.Index, port); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen on %s: %w", device, err), socket.Close())
@@ -48,10 +48,10 @@ func Listen(device string, port uint16) (*Live, error) {
 	return &Live{socket: socket, raw: raw, buffer: make([]byte, 1<<16), ports: []uint16{port}}, nil
 }
 
-// MostPorts is of how many ports datagrams are taken.
+// MostPorts is the largest number of ports of which datagrams are taken.
 const MostPorts = 64
 
-// Admit has it take the datagrams of another port, too, if it does not take those of so many already.
+// Admit makes it take the datagrams of another port, too, unless it already takes those of MostPorts ports.
 func (l *Live) Admit(port uint16) error {
 	if slices.Contains(l.ports, port) || len(l.ports) == MostPorts {
 		return nil
@@ -62,7 +62,7 @@ func (l *Live) Admit(port uint16) error {
 	return errors.Join(err, failed)
 }
 
-// accept has a socket take the datagrams of some ports alone.
+// accept makes a socket take only the datagrams of some ports.
 func accept(fd int, ports []uint16) error {
 	program, err := bpf.Assemble(filter(ports))
 	if err != nil {
@@ -82,14 +82,14 @@ func attach(fd, device int, port uint16) error {
 	if err := accept(fd, []uint16{port}); err != nil {
 		return err
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20) // as much as it gives
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20) // as much as the kernel gives
 	everything := uint16(unix.ETH_P_ALL)
 	return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: everything<<8 | everything>>8, Ifindex: device})
 }
 
-// filter accepts datagrams of UDP over IPv4 from or to one of some ports.
+// filter returns a program that accepts UDP datagrams over IPv4 from or to one of some ports.
 func filter(ports []uint16) (program []bpf.Instruction) {
-	refuse := 7 + 2*(1+len(ports)) // where it ends so; the next accepts
+	refuse := 7 + 2*(1+len(ports)) // the instruction that refuses; the next one accepts
 	add := func(one bpf.Instruction) { program = append(program, one) }
 	jump := func(on bpf.JumpTest, value uint32, to int) {
 		add(bpf.JumpIf{Cond: on, Val: value, SkipTrue: uint8(to - len(program) - 1)})
@@ -101,7 +101,7 @@ func filter(ports []uint16) (program []bpf.Instruction) {
 	add(bpf.LoadAbsolute{Off: 6, Size: 2})
 	jump(bpf.JumpBitsSet, 0x1fff, refuse)
 	add(bpf.LoadMemShift{Off: 0})
-	for _, side := range []uint32{0, 2} { // the port that it comes from, and the one that it goes to
+	for _, side := range []uint32{0, 2} { // the source port, and the destination port
 		add(bpf.LoadIndirect{Off: side, Size: 2})
 		for _, port := range ports {
 			jump(bpf.JumpEqual, uint32(port), refuse+1)
@@ -129,5 +129,5 @@ func (l *Live) Next() (Packet, error) {
 	return Packet{At: time.Now(), Link: Raw, Bytes: append([]byte(nil), l.buffer[:n]...)}, nil
 }
 
-// Close ends it, and a Next that waits.
+// Close ends the capture, and a Next that waits.
 func (l *Live) Close() error { return l.socket.Close() }

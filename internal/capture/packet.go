@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LinkType is what a packet begins with, as tcpdump numbers it.
+// LinkType says what a packet begins with, in tcpdump's numbers.
 type LinkType uint32
 
 // The link types that are understood.
@@ -40,7 +40,7 @@ const (
 	familyINET = 2
 )
 
-// Datagram is the datagram that the packet is.
+// Datagram returns the datagram that the packet contains, if it contains one.
 func (p Packet) Datagram() (d Datagram, is bool) {
 	ip, is := network(p.Link, p.Bytes)
 	if !is || len(ip) < 20 || ip[0]>>4 != 4 || ip[9] != protoUDP {
@@ -64,7 +64,7 @@ func (p Packet) Datagram() (d Datagram, is bool) {
 	}, true
 }
 
-// network is what follows the link's header, if that is IPv4.
+// network returns what follows the link's header, if that is IPv4.
 func network(link LinkType, b []byte) (ip []byte, is bool) {
 	switch link {
 	case Raw:
@@ -98,7 +98,7 @@ func behindEthernet(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// behind is what follows a header with an EtherType in it.
+// behind returns what follows a header with an EtherType, if that is IPv4.
 func behind(b []byte, etherType, header int) ([]byte, bool) {
 	if len(b) < header || binary.BigEndian.Uint16(b[etherType:]) != etherIPv4 {
 		return nil, false

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrFormat is of a file that is no capture, or a damaged one.
+// ErrFormat says that a file is not a capture, or is damaged.
 var ErrFormat = errors.New("not a capture in pcap or pcapng")
 
-// ErrCut is of a capture that ends within a packet, as one does that is still being written.
+// ErrCut says that a capture ends within a packet, as it may while it is still being written.
 var ErrCut = errors.New("the capture is cut: it ends within a packet")
 
-// longest is how long a packet or block of a capture may be, in bytes.
+// longest is the greatest length of a packet or block in a capture, in bytes.
 const longest = 1 << 20
 
 // Reader reads a capture, of either format.

@@ -33,18 +33,18 @@ type Chart struct {
 	Kind       Kind     `json:"kind"`
 	X          Axis     `json:"x"`
 	Y          Axis     `json:"y"`
-	Categories []string `json:"categories,omitempty"` // of columns
+	Categories []string `json:"categories,omitempty"` // for columns
 	Series     []Series `json:"series"`
 }
 
-// Axis is a label and a range; a range of nothing fits the data.
+// Axis is a label and a range; an empty range is fitted to the data.
 type Axis struct {
 	Label string  `json:"label"`
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
 }
 
-// palette can be told apart by people who see fewer colours.
+// palette has colours that people who see fewer colours can tell apart.
 var palette = []color.Color{
 	color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
 	color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
@@ -63,7 +63,7 @@ const (
 	legendWidth = 4.8 * vg.Centimeter // at the right, where it hides nothing
 )
 
-// Save draws the chart to a file; the extension says how: .svg or .png.
+// Save draws the chart to a file; the extension gives the format: .svg or .png.
 func (c Chart) Save(path string) error {
 	p := plot.New()
 	p.Title.Text = c.Title
@@ -105,7 +105,7 @@ func save(p *plot.Plot, path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// ticks are the usual ones, with labels as short as they can be.
+// ticks are the usual ticks, with labels as short as possible.
 type ticks struct{}
 
 // Ticks implements plot.Ticker.

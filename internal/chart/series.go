@@ -37,8 +37,7 @@ type Series struct {
 	Points []Point `json:"points"`
 }
 
-// Slope turns a growing total over time into its speed: each point is the mean
-// from the one before, times scale.
+// Slope turns a growing total over time into its rate: each point is the mean rate since the point before, times scale.
 func (s Series) Slope(scale float64) Series {
 	slope := Series{Name: s.Name}
 	for i := 1; i < len(s.Points); i++ {
@@ -73,7 +72,7 @@ func (s Series) Mean() float64 {
 	return sum / float64(len(s.Points))
 }
 
-// Distribution is the cumulative relative frequency of values; it starts at 0.
+// Distribution returns the cumulative relative frequency of values; it starts at 0.
 func Distribution(name string, values []float64) Series {
 	s := Series{Name: name}
 	for i, value := range slices.Sorted(slices.Values(values)) {
@@ -85,11 +84,10 @@ func Distribution(name string, values []float64) Series {
 	return s
 }
 
-// Median is the middle value, or the mean of the two in the middle.
+// Median returns the middle value, or the mean of the two in the middle.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
-// Quantile is the value below which this share of the values lies, between
-// neighbours by proportion.
+// Quantile returns the value below which this share of the values lies, with interpolation between neighbours.
 func Quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0

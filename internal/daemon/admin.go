@@ -29,7 +29,7 @@ type Admin struct {
 	stopped  chan struct{}
 
 	mu    sync.Mutex
-	ready []func() error // empty until the service has said how to tell
+	ready []func() error // empty until the service has said how to check
 }
 
 var errStarting = errors.New("starting")
@@ -65,15 +65,15 @@ func (a *Admin) Addr() string {
 	return a.listener.Addr().String()
 }
 
-// Ready says how to tell whether the service can do its work: check returns why not.
-// Where several services are one process, each says how; all must be ready.
+// Ready adds a check of whether the service can do its work: it returns why not. If several
+// services are one process, each adds a check, and all must be ready.
 func (a *Admin) Ready(check func() error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = append(a.ready, check)
 }
 
-// gather serves the metrics of this registry, and of the libraries that only know the default one.
+// gather serves the metrics of this registry, and of libraries that use only the default registry.
 func (a *Admin) gather(registry *prometheus.Registry) {
 	gatherers := prometheus.Gatherers{registry, prometheus.DefaultGatherer}
 	a.mux.Handle("/metrics", promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{EnableOpenMetrics: true}))
@@ -113,7 +113,7 @@ func (a *Admin) Serve(ctx context.Context) error {
 	select {
 	case err := <-served:
 		return fmt.Errorf("admin port: %w", err)
-	case <-a.stopped: // the service goes first: its metrics can be read to the end
+	case <-a.stopped: // the service stops first, so that its metrics can be read to the end
 	}
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// shown is a handshake in which a peer has shown so many certificates.
+// shown is a handshake in which the peer has shown so many certificates.
 type shown struct {
 	credentials.TransportCredentials
 	certificates int
@@ -46,7 +46,7 @@ func TestAnonymousConnections(t *testing.T) {
 			return connection, far, err
 		}
 		isOpen := func(peer net.Conn) bool {
-			if peer.SetReadDeadline(time.Now()) != nil { // as of a pipe with a closed end
+			if peer.SetReadDeadline(time.Now()) != nil { // as a pipe with a closed end does
 				return false
 			}
 			_, err := peer.Read(make([]byte, 1))
@@ -73,14 +73,14 @@ func TestAnonymousConnections(t *testing.T) {
 			t.Fatalf("one with a certificate: %v", err)
 		}
 		first.Close()
-		first.Close() // counted once
+		first.Close() // it is counted once
 		if _, _, err = open("10.0.0.1:5", 0); err != nil {
 			t.Errorf("one more after one was closed: %v", err)
 		}
 		if _, _, err = open("10.0.0.1:6", 0); !errors.Is(err, errAnonymous) {
 			t.Errorf("one more after one was closed twice: %v, want it closed", err)
 		}
-		time.Sleep(anonymousTime - time.Second) // in no time
+		time.Sleep(anonymousTime - time.Second) // simulated time
 		if !isOpen(secondPeer) || isOpen(firstPeer) {
 			t.Error("it is ended before its time")
 		}

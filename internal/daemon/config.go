@@ -39,9 +39,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 var errVersion = errors.New("version asked for")
 
-// Load fills config, which holds its defaults, from the YAML file named by
-// --config or the environment, then from the environment, then from flags. It
-// reports whether --print-config was given, also with an error if what is read has values that nothing can start with.
+// Load fills config, which holds its defaults, from the YAML file named by --config or the environment, then from the
+// environment, then from flags. It reports whether --print-config was given; so it does even if it fails because a
+// value is wrong.
 func Load(service string, config Config, args, environ []string) (printConfig bool, err error) {
 	settings := fields(reflect.ValueOf(config), nil)
 	env := environment(environ)
@@ -95,13 +95,13 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// fileVariable names the environment variable for a service's file. It is not
-// GROUPCAST_CONFIG: that is the groupcast command's, in the same shell.
+// fileVariable returns the environment variable for a service's file. It is not GROUPCAST_CONFIG,
+// as that is for the groupcast command, which may be used in the same shell.
 func fileVariable(service string) string {
 	return "GROUPCAST_" + strings.ToUpper(service) + "_CONFIG"
 }
 
-// configFile finds --config before the other flags are read, since they override what it says.
+// configFile finds --config before the other flags are read, since they override what the file says.
 func configFile(args []string, fallback string) (string, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
@@ -131,7 +131,7 @@ func flagSet(service string, settings []field) *pflag.FlagSet {
 	return flags
 }
 
-// flagError adds the nearest flag to a complaint about an unknown one.
+// flagError adds the most similar flag to a complaint about an unknown one.
 func flagError(err error, flags *pflag.FlagSet) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -146,7 +146,7 @@ func flagError(err error, flags *pflag.FlagSet) error {
 	return fmt.Errorf("unknown flag --%s: --help lists them all", given)
 }
 
-// readFile reads a YAML file into config and refuses keys that are no settings.
+// readFile reads a YAML file into config, and refuses keys that are not settings.
 func readFile(name string, config Config, settings []field) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -187,8 +187,8 @@ func unknownKeys(tree map[string]any, path []string, settings []field) []error {
 	return problems
 }
 
-// nearestKey returns the setting of the same name in another section, or else the
-// one, or the section, that is spelled most alike; nothing if none is.
+// nearestKey returns the setting of the same name in another section, else the setting or section
+// whose spelling is most similar; nothing if none is similar.
 func nearestKey(key string, settings []field) string {
 	var keys []string
 	name := key[strings.LastIndexByte(key, '.')+1:]

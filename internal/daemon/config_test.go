@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
-// settings is the configuration of a service that exists only here.
+// settings is the configuration of a service that exists only in this test.
 type settings struct {
 	daemon.CommonConfig
 
@@ -65,7 +65,7 @@ func TestPrecedence(t *testing.T) {
 		{[]string{flag, file}, []string{env}, "flag"},
 		{nil, []string{"GROUPCAST_TEST_CONFIG=" + strings.TrimPrefix(file, "--config=")}, "file"},
 		{[]string{file}, []string{"GROUPCAST_TEST_CONFIG=nowhere.yaml"}, "file"},
-		{nil, []string{"GROUPCAST_CONFIG=nowhere.yaml"}, "default"}, // that is for the groupcast command
+		{nil, []string{"GROUPCAST_CONFIG=nowhere.yaml"}, "default"}, // that one is for the groupcast command
 	} {
 		config := defaults()
 		if _, err := daemon.Load("test", config, tt.args, tt.environ); err != nil {

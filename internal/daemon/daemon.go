@@ -65,13 +65,13 @@ type Env struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Admin   *Admin
-	// Network is the machine's own if it is nil.
+	// Network is the machine's own if this is nil.
 	Network Network
-	// Stdout is for data that other programs read, as the line that says that all is ready.
+	// Stdout is for data that other programs read, such as the line that says that all is ready.
 	Stdout io.Writer
 }
 
-// Run is a service's body: it returns nil when ctx is done and all it started has ended.
+// Run is a service's body: it returns nil when ctx is done and everything that it started has ended.
 type Run[C Config] func(ctx context.Context, env Env, config C) error
 
 // Main runs a service as this process and exits with its status: 0 after an
@@ -87,15 +87,15 @@ type Process[C Config] struct {
 	Run     Run[C]
 }
 
-// garbagePercent is how much garbage a service lets gather, in percent of what it
-// holds. Services hold much that is small and quiet: memory costs them more than
-// looking for garbage. GOGC in the environment overrides it.
+// garbagePercent is how much garbage a service lets gather, in percent of what it holds. Services
+// hold much that is small and rarely used: memory costs them more than garbage collection does.
+// GOGC in the environment overrides it.
 const garbagePercent = 50
 
 // Execute runs the process with these arguments and returns its exit status.
 func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) int {
 	printConfig, err := Load(p.Service, p.Config, args, environ)
-	if printConfig { // also of what cannot start: that is what it is looked at for
+	if printConfig { // even if it cannot start: that is what one looks at it for
 		if status := p.answer(Print(p.Config), stdout, stderr); status != 0 || err == nil {
 			return status
 		}
@@ -128,7 +128,8 @@ func (p Process[C]) Execute(args, environ []string, stdout, stderr io.Writer) in
 	return 0
 }
 
-// oneLine returns what an error says on one line, as logs have one for each event. What errors say that were joined, it says once.
+// oneLine returns an error's text on one line, as logs have one line per event. Of lines that joined errors have in
+// common, it keeps one.
 func oneLine(err error) string {
 	var said []string
 	for line := range strings.Lines(err.Error()) {
@@ -170,7 +171,7 @@ func (p Process[C]) serve(ctx context.Context, log *slog.Logger, stdout io.Write
 	})
 	err = group.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // it was stopped while it waited for others to begin, which is in order, too
+		err = nil // the service was stopped while it waited for others to begin, which is orderly, too
 	}
 	if err == nil {
 		log.Info("stopped")

@@ -31,7 +31,7 @@ func TestExitStatus(t *testing.T) {
 		args           []string
 		run            daemon.Run[*settings]
 		status         int
-		stdout, stderr string // what they hold; empty means nothing at all, save for the log
+		stdout, stderr string // what they contain; empty means nothing at all, apart from the log
 	}{
 		{"works", nil, works, 0, "", "msg=stopped"},
 		{"fails", nil, fails, 1, "", "groupcast-test: the disk is on fire\n"},
@@ -85,7 +85,8 @@ func TestSignalsStopInOrder(t *testing.T) {
 	}
 }
 
-// What waits for others, as an agent for its managers, is stopped in order, too; what fails while it is stopped has failed.
+// A service that waits for others, as an agent does for its managers, is stopped in order, too; a service that fails
+// while it is stopped has failed.
 func TestSignalWhileItBegins(t *testing.T) {
 	for _, tt := range []struct {
 		err    error

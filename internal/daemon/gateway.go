@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// clientCertificateHeader is where Envoy says whose certificate it was shown.
+// clientCertificateHeader is where Envoy passes on the certificate that it was shown.
 const clientCertificateHeader = "x-forwarded-client-cert"
 
 // shownCertificate finds the certificate in the header: URL-encoded PEM, in quotes.
@@ -42,7 +42,7 @@ func BehindGateway(ctx context.Context, gateway identity.Peer, security identity
 	return caller, nil
 }
 
-// parseShown reads the header. Where there is more than one element, somebody before the gateway wrote the first.
+// parseShown reads the header. If it has several elements, somebody before the gateway has written the first.
 func parseShown(shown []string) (*x509.Certificate, error) {
 	found := shownCertificate.FindAllStringSubmatch(shown[0], -1)
 	if len(shown) != 1 || len(found) != 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// shownBy returns what Envoy says of a certificate of a CA.
+// shownBy returns what Envoy says when it is shown a certificate of a CA.
 func shownBy(t *testing.T, ca *identity.CA, id identity.ID) string {
 	t.Helper()
 	held, err := ca.IssueCredentials(id, 1)
@@ -46,7 +46,7 @@ func TestGatewayIsBelievedCertificates(t *testing.T) {
 	good := shownBy(t, ca, olga)
 	for name, c := range map[string]struct {
 		said []string
-		want identity.ID // nobody: the call is refused
+		want identity.ID // empty: the call is refused
 	}{
 		"nothing":                  {nil, gateway.ID},
 		"a certificate":            {[]string{good}, olga},

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limits of a gRPC server, chosen so that no one peer can take what others need.
+// Limits of a gRPC server, chosen so that no peer can take what others need.
 const (
 	// MaxMessage is the size of the largest message, in bytes. Bulk data never travels in gRPC.
 	MaxMessage           = 4 << 20
@@ -32,8 +32,8 @@ const (
 	minPing     = 5 * time.Second
 	probeAfter  = 10 * time.Second
 	probeAnswer = 5 * time.Second
-	// A connection is renewed this often, so that clients spread over servers that
-	// come and go, and streams that fell silent end.
+	// A connection is renewed this often, so that clients spread over servers that come and go, and
+	// streams that have fallen silent end.
 	connectionAge   = 30 * time.Minute
 	connectionGrace = 15 * time.Second
 )
@@ -54,7 +54,7 @@ type GRPC struct {
 	drain    context.CancelFunc
 }
 
-// ListenGRPC takes the port. Interceptors see every call after the limits were checked.
+// ListenGRPC takes the port. Interceptors see a call after its limits have been checked.
 func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
 	listener, err := env.Listen("tcp", config.Listen)
 	if err != nil {
@@ -71,7 +71,7 @@ func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.U
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: probeAfter, Timeout: probeAnswer, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
 		}),
-		// Thousands of quiet connections must not each hold buffers for a busy one.
+		// Thousands of quiet connections must not each hold buffers of a size for a busy one.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),
 		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, stream...)...),
@@ -84,8 +84,7 @@ func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.U
 // Addr returns where the server listens.
 func (g *GRPC) Addr() string { return g.listener.Addr().String() }
 
-// Serve answers calls until ctx is done. Then it tells streams to end, and gives
-// all that is in progress stopWait to do so.
+// Serve answers calls until ctx is done. Then it tells streams to end, and gives everything in progress stopWait to end.
 func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(g.listener) }()
@@ -125,7 +124,7 @@ func (g *GRPC) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	return handler(srv, &drainedStream{stream, ctx})
 }
 
-// drainedStream is a stream whose context ends, too, when the server stops.
+// drainedStream is a stream whose context also ends when the server stops.
 type drainedStream struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -128,7 +128,7 @@ func TestRoomForThoseWhoProveThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer connection.Close()
-		// A server of HTTP/2 speaks once it has heard the client's first frames.
+		// An HTTP/2 server speaks once it has received the client's first frames.
 		if _, err := connection.Write([]byte(http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
 			refused++
 		} else if _, err := io.ReadFull(connection, make([]byte, 9)); err != nil {
@@ -172,7 +172,7 @@ func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandle
 	return serveMost(t, 1, log, streams, unary...)
 }
 
-// serveMost serves over so many connections at once.
+// serveMost serves at most so many connections at once.
 func serveMost(t *testing.T, most int, log *bytes.Buffer, streams map[string]grpc.StreamHandler, unary ...grpc.UnaryServerInterceptor) *served {
 	t.Helper()
 	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ParseLabels returns what a setting says as KEY=VALUE, by key, and which of it does not.
+// ParseLabels returns the labels of a setting, written as KEY=VALUE, by key; the error names the first that is not.
 func ParseLabels(setting []string) (labels map[string]string, err error) {
 	labels = make(map[string]string)
 	for _, label := range setting {

@@ -11,8 +11,8 @@ type Network interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Listen takes a port of the service's network. Of TCP it is plain TCP: the options of a socket
-// for MPTCP, which Go listens with by itself, do not reach the connections that it accepts.
+// Listen takes a port of the service's network. For TCP it does not use MPTCP, with which Go
+// listens by default: with that, socket options do not reach the accepted connections.
 func (e Env) Listen(network, address string) (net.Listener, error) {
 	if e.Network == nil {
 		var plain net.ListenConfig

@@ -6,9 +6,9 @@ import (
 	"net"
 )
 
-// Reachable returns where others reach what listens at an address: at addresses, or at hosts
-// on its port, where some are given; else everywhere stands for each of this machine's
-// addresses that others can use.
+// Reachable returns the addresses at which others reach what listens at an address. These are the
+// given addresses, if any, or else the given hosts with its port. If neither is given and it
+// listens everywhere, they are all addresses of this machine that others can use.
 func Reachable(listening string, addresses, hosts []string) ([]string, error) {
 	if len(addresses) > 0 {
 		return addresses, nil

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ErrSilent says that nothing came for longer than a stream is waited for.
+// ErrSilent says that a stream was silent for longer than the patience with it.
 var ErrSilent = errors.New("nothing was sent for too long")
 
-// Receive waits for the next message of a stream, but not longer than the
-// patience. A regular end of the stream is io.EOF. After an error the handler must
-// return: that ends what still waits here.
+// Receive waits for the next message of a stream, but no longer than patience. At a regular end of
+// the stream it returns io.EOF. After an error the handler must return: that ends what still waits
+// here.
 func Receive[M any](stream interface{ Recv() (M, error) }, patience time.Duration) (M, error) {
 	type received struct {
 		message M

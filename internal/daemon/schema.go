@@ -26,7 +26,7 @@ func Schema(service string, config Config) string {
 	return string(text) + "\n"
 }
 
-// schema is of a section or of a setting.
+// schema describes a section or a setting.
 type schema struct {
 	Schema      string             `json:"$schema,omitempty"`
 	Title       string             `json:"title,omitempty"`
@@ -35,11 +35,11 @@ type schema struct {
 	Pattern     string             `json:"pattern,omitempty"`
 	Items       *schema            `json:"items,omitempty"`
 	Properties  map[string]*schema `json:"properties,omitempty"`
-	// Additional is what else a section may have: nothing.
+	// Additional says which other keys a section may have: none.
 	Additional *bool `json:"additionalProperties,omitempty"`
 }
 
-// Patterns of texts that are read as times and as numbers of bytes.
+// Patterns of texts that are read as times, and of texts that are read as numbers of bytes.
 const (
 	timePattern = `^(0|[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 	sizePattern = `^[0-9.,]+ *[kKmMgGtTpPeE]?[iI]?[bB]?$`
@@ -49,7 +49,7 @@ func section() *schema {
 	return &schema{Type: "object", Properties: map[string]*schema{}, Additional: new(bool)}
 }
 
-// below returns the section at a path, which it makes.
+// below returns the section at a path, and creates it if there is none.
 func (s *schema) below(path []string) *schema {
 	for _, name := range path {
 		if s.Properties[name] == nil {

@@ -24,7 +24,7 @@ type section struct {
 	Properties           map[string]section
 }
 
-// The schema has what the file can have, of the kinds that it is read as, and nothing else.
+// The schema has what the file can have, with the kinds as which it is read, and nothing else.
 func TestSchema(t *testing.T) {
 	var root section
 	if err := json.Unmarshal([]byte(daemon.Schema("test", defaults())), &root); err != nil {
@@ -46,7 +46,8 @@ type bounded struct {
 
 func (*bounded) Validate() error { return nil }
 
-// Texts that are read as times and as numbers of bytes have to look like them: what the schema takes is read, and what is written it takes.
+// Texts that are read as times or as numbers of bytes have to look like them: whatever the schema accepts is read, and
+// it accepts whatever is written.
 func TestSchemaKnowsTimesAndSizes(t *testing.T) {
 	var root section
 	if err := json.Unmarshal([]byte(daemon.Schema("test", &bounded{})), &root); err != nil {

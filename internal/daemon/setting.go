@@ -22,7 +22,7 @@ func (f field) key() string  { return strings.Join(f.path, ".") }
 func (f field) flag() string { return strings.ToLower(f.words("-")) }
 func (f field) env() string  { return "GROUPCAST_" + strings.ToUpper(f.words("_")) }
 
-// words joins the path's words: store.dataDir is store, data, dir.
+// words joins the words of the path: those of store.dataDir are store, data, dir.
 func (f field) words(separator string) string {
 	var b strings.Builder
 	for i, part := range f.path {

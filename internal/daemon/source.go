@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// sourceShare is the part of all connections that one source address can have at
-// most: one in so many. Others always find room.
+// sourceShare is the part of all connections that one source address can have at most: one in so
+// many. So others always find room.
 const sourceShare = 4
 
-// sources counts what each source address has, of which it may have so many.
+// sources counts the open connections of each source address, which may have at most so many.
 type sources struct {
 	most int
 
@@ -61,7 +61,7 @@ func (c *sourceConn) Close() error {
 	return c.Conn.Close()
 }
 
-// sourceListener closes connections from a source that has as many as it may.
+// sourceListener closes connections from a source that already has as many as it may have.
 type sourceListener struct {
 	net.Listener
 	*sources

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// One source cannot have all connections: what is over its share is closed, and
-// what it closes it can have again.
+// One source cannot have all connections: those beyond its share are closed, and when it has closed some it can have new ones.
 func TestSourceShare(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,9 +43,9 @@ func TestSourceShare(t *testing.T) {
 		t.Errorf("a third connection of one source: %v, want it closed", err)
 	}
 	dial("127.0.0.3")
-	<-accepted // another source is not concerned
+	<-accepted // another source is not affected
 	first.Close()
-	first.Close() // and is counted once
+	first.Close() // and it is counted once
 	dial("127.0.0.2")
 	<-accepted
 	if _, err := dial("127.0.0.2").Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -15,17 +15,17 @@ import (
 // ErrorDomain is the domain of the reasons in google.rpc.ErrorInfo.
 const ErrorDomain = "groupcast.dev"
 
-// RetrySoon is when to try again what failed only for the moment.
+// RetrySoon is after how long to repeat what failed only for the moment.
 const RetrySoon = 500 * time.Millisecond
 
-// Code gives an error that an API returns a code, and a reason for programs.
+// Code gives an error of an API its code, and a reason for programs.
 type Code struct {
 	Err    error
 	Code   codes.Code
 	Reason string
 }
 
-// Status turns an error into what an API returns: by the first code that is its.
+// Status turns an error into what an API returns, by the first entry of the table that matches.
 func Status(err error, table []Code) error {
 	if err == nil {
 		return nil
@@ -45,7 +45,7 @@ func Status(err error, table []Code) error {
 	return NewStatus(codes.Internal, "INTERNAL", err)
 }
 
-// NewStatus returns an error as an API returns it, with a reason for programs.
+// NewStatus returns an error in the form in which an API returns it, with a reason for programs.
 func NewStatus(code codes.Code, reason string, err error, details ...protoadapt.MessageV1) error {
 	s := status.New(code, Clip(err.Error()))
 	detailed, detailErr := s.WithDetails(append(details, &errdetails.ErrorInfo{Reason: reason, Domain: ErrorDomain})...)
@@ -60,7 +60,7 @@ func RetryIn(delay time.Duration) *errdetails.RetryInfo {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)}
 }
 
-// maxText bounds what an answer says: it may repeat what the caller said.
+// maxText bounds what an answer says, as it may repeat what the caller said.
 const maxText = 1 << 10
 
 // Clip bounds a text that an answer repeats.

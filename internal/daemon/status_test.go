@@ -39,8 +39,8 @@ func details(t *testing.T, err error) (code codes.Code, reason string, again boo
 	return s.Code(), reason, again
 }
 
-// An error has the code and the reason of the first that it is, also when it is wrapped; what is
-// for the moment says when to try again; what nobody thought of is internal.
+// An error has the code and the reason of the first entry that matches, even if it is wrapped. If
+// it is momentary, the answer says when to try again. If no entry matches it is internal.
 func TestErrorsBecomeStatus(t *testing.T) {
 	for _, one := range []struct {
 		err    error
@@ -64,7 +64,7 @@ func TestErrorsBecomeStatus(t *testing.T) {
 	}
 }
 
-// What an answer repeats is bounded, and stays text.
+// What an answer repeats is bounded, and stays valid text.
 func TestAnswersAreBounded(t *testing.T) {
 	long := strings.Repeat("ä", 5000)
 	for _, text := range []string{long, "x" + long} {

@@ -11,10 +11,10 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// closing is how long it may take to end in order beside the wait for calls: the managers' store is closed then.
+// closing is how long an orderly end may take in addition to the wait for calls: in this time the managers close their store.
 const closing = 50 * time.Second
 
-// readyInterval is how often it is looked whether the service can do its work, to tell systemd.
+// readyInterval is how often to check whether the service can do its work, to tell systemd.
 const readyInterval = 200 * time.Millisecond
 
 // tellSystemd tells systemd, if that has started this process and wants to know (Type=notify), when the service has begun,
@@ -46,7 +46,7 @@ func (a *Admin) tellSystemd(ctx context.Context, log *slog.Logger, stopWait time
 		select {
 		case <-ctx.Done():
 			stopping := fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", systemd.SdNotifyStopping, (stopWait + closing).Microseconds())
-			_, _ = systemd.SdNotify(false, stopping) // systemd sees the process end anyway
+			_, _ = systemd.SdNotify(false, stopping) // if this fails, systemd sees the process end anyway
 			return
 		case <-a.stopped:
 			return

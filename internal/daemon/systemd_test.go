@@ -13,7 +13,8 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
-// systemd is told when a service has begun, what it waits for, and that it is about to end: within how long, which is more than it waits for calls.
+// systemd is told when a service has begun, what it waits for, and that it is about to end and how long that may take:
+// longer than it waits for calls.
 func TestSystemdIsTold(t *testing.T) {
 	told := listenAsSystemd(t)
 	status, _, stderr := execute(func(ctx context.Context, env daemon.Env, _ *settings) error {
@@ -40,7 +41,7 @@ func TestSystemdIsTold(t *testing.T) {
 	}
 }
 
-// A service that ends by itself ends where systemd listens, too, and where it does not.
+// A service that ends by itself does so whether systemd listens or not.
 func TestEndsWithSystemd(t *testing.T) {
 	ends := func(context.Context, daemon.Env, *settings) error { return nil }
 	listenAsSystemd(t)
@@ -53,7 +54,7 @@ func TestEndsWithSystemd(t *testing.T) {
 	}
 }
 
-// listenAsSystemd has this process notify the socket that is returned.
+// listenAsSystemd makes this process notify the returned socket.
 func listenAsSystemd(t *testing.T) *net.UnixConn {
 	t.Helper()
 	address := &net.UnixAddr{Name: filepath.Join(t.TempDir(), "notify"), Net: "unixgram"}

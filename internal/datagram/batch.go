@@ -16,11 +16,11 @@ import (
 const (
 	// batchSize is how many datagrams are collected at most before they are sent.
 	batchSize = 256
-	// bufferBytes is what the kernel is asked to hold for a socket: at a gigabit per second,
-	// what comes in 30 ms. A kernel that gives less loses more in bursts, and that is reported.
+	// bufferBytes is how much the kernel is asked to hold for a socket: at a gigabit per second,
+	// what comes in 30 ms. If the kernel gives less, more is lost in bursts, and that is reported.
 	bufferBytes = 4 << 20
-	// sendTries is how often a full socket is tried, and sendPause how long it is waited for
-	// in between: it is full when this machine's own interface is, and then for all children.
+	// sendTries is how often to try a full socket, and sendPause how long to wait between two
+	// tries: a socket is full when this machine's own interface is, and then for all children.
 	sendTries = 5
 	sendPause = time.Millisecond
 )
@@ -34,14 +34,14 @@ func Listen(address string) (*udp.Socket, error) {
 	return udp.New(packets.(*net.UDPConn), bufferBytes)
 }
 
-// Batch collects sealed datagrams and sends them together: those of one size to one child as
-// a run. It belongs to one goroutine.
+// Batch collects sealed datagrams and sends them together; datagrams of one size to one child go as
+// one run. A Batch belongs to one goroutine.
 type Batch struct {
 	socket *udp.Socket
 	outbox *udp.Outbox
-	runs   []udp.Run    // what is collected; beyond its length is memory of earlier ones
-	outs   []*Out       // whose each run is
-	latest map[*Out]int // the last run of each
+	runs   []udp.Run    // the collected runs; the memory after them is of earlier runs
+	outs   []*Out       // the link of each run
+	latest map[*Out]int // the last run of each link
 	n      int          // datagrams
 }
 
@@ -62,7 +62,7 @@ func (b *Batch) add(by *Out, to netip.AddrPort, h wire.Header, payload []byte) {
 	b.n++
 }
 
-// begin begins a run, in the memory of an earlier one.
+// begin begins a run, in the memory of an earlier run.
 func (b *Batch) begin(by *Out, to netip.AddrPort, segment int) (at int) {
 	at = len(b.runs)
 	if at < cap(b.runs) {
@@ -76,10 +76,10 @@ func (b *Batch) begin(by *Out, to netip.AddrPort, segment int) (at int) {
 	return at
 }
 
-// IsFull reports whether it has to be flushed before more is added.
+// IsFull reports whether the batch has to be flushed before more is added.
 func (b *Batch) IsFull() bool { return b.n == batchSize }
 
-// Flush sends what was added. What finds no room is not sent, and counted by its link.
+// Flush sends what was added. What finds no room is not sent, and its link counts it.
 func (b *Batch) Flush() {
 	for done := 0; done < len(b.runs); {
 		sent, err := b.write(b.runs[done:])

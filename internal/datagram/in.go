@@ -10,7 +10,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
-// ErrRepeated says that a datagram of the link came before.
+// ErrRepeated says that the same datagram of the link has come before.
 var ErrRepeated = errors.New("datagram came before")
 
 // In is a link seen from the child.

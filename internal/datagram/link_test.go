@@ -28,7 +28,7 @@ func addressOf(socket *udp.Socket) netip.AddrPort {
 	return socket.Addr()
 }
 
-// A child's report tells the parent where it is, and what the parent sends then comes.
+// A child's report tells the parent where the child is, and what the parent then sends arrives.
 func TestReportedAndSent(t *testing.T) {
 	parent, child := listen(t), listen(t)
 	out := datagram.NewOut(secret, 10*time.Millisecond, 0, addressOf(child).Addr())
@@ -102,7 +102,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 			t.Errorf("%s: %+v", name, use)
 		}
 	}
-	// An earlier report that comes late does not bring an earlier port back.
+	// An earlier report that comes late does not bring back an earlier port.
 	out, in := datagram.NewOut(secret, time.Millisecond, 0, here.Addr()), datagram.NewIn(secret, parent)
 	first, second := report(t, in), report(t, in)
 	out.Take(second, here, time.Now())
@@ -117,7 +117,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 	}
 }
 
-// A child that did not dial learns from what comes where its parent is.
+// A child that did not dial learns its parent's address from what comes.
 func TestParentIsWhereItSendsFrom(t *testing.T) {
 	in := datagram.NewIn(secret, netip.AddrPort{})
 	if _, _, ok := in.Report(time.Now()); ok {
@@ -133,7 +133,7 @@ func TestParentIsWhereItSendsFrom(t *testing.T) {
 	}
 }
 
-// More than the pace allows is held, not queued.
+// What exceeds the pace is dropped, not queued.
 func TestPaceHolds(t *testing.T) {
 	parent := listen(t)
 	out := datagram.NewOutTo(secret, 100*time.Millisecond, 10_000, addressOf(parent))
@@ -151,7 +151,7 @@ func TestPaceHolds(t *testing.T) {
 	}
 }
 
-// What one core duplicates to four children.
+// BenchmarkDuplicate measures what one core duplicates to four children.
 func BenchmarkDuplicate(b *testing.B) {
 	socket, err := datagram.Listen("127.0.0.1:0")
 	if err != nil {
@@ -174,7 +174,7 @@ func BenchmarkDuplicate(b *testing.B) {
 	now := time.Now()
 	for i := range b.N {
 		now = now.Add(time.Millisecond)
-		if i%100 == 1 { // children that get everything: the pace is no limit
+		if i%100 == 1 { // the children get everything: the pace is no limit
 			for child, out := range outs {
 				told := wire.Report{Received: out.Use().Sent, BytesPerSecond: 1 << 40}.Append(nil)
 				up := wire.Secret{byte(child)}.Up()

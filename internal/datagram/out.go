@@ -21,10 +21,10 @@ type Out struct {
 	reports  *wire.Box
 	epoch    time.Time      // of departures
 	host     netip.Addr     // of the child; invalid if its port is known, too
-	to       netip.AddrPort // where it is; invalid before that is known
+	to       netip.AddrPort // the child's address; invalid until that is known
 	next     uint64
 	reported uint64 // the number after that of the last report
-	received uint64 // as that says
+	received uint64 // according to that report
 	pace     *algo.Pace
 	breaker  algo.Breaker
 	use      Use
@@ -41,7 +41,7 @@ func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip
 	}
 }
 
-// NewOutTo is NewOut for a child that is known to be at a port.
+// NewOutTo is NewOut for a child whose port is known.
 func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
 	o := NewOut(secret, roundTrip, most, netip.Addr{})
 	o.to = to
@@ -74,7 +74,7 @@ func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 func (o *Out) hear(r wire.Report, now time.Time) {
 	o.use.Lost, o.received = r.Lost, r.Received
 	if r.Received == 0 || r.Number >= o.next {
-		return // it says nothing of what was sent
+		return // the report says nothing about what was sent
 	}
 	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
 	o.pace.Report(algo.Feedback{
@@ -91,15 +91,14 @@ func (o *Out) Check(now time.Time) (trips bool) {
 	return o.breaker.Measure(o.next, o.received, o.pace.RoundTrip(), now)
 }
 
-// IsReady reports whether it is known where the child is.
+// IsReady reports whether the child's address is known.
 func (o *Out) IsReady() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.to.IsValid()
 }
 
-// Add seals a datagram into a batch, unless it may not be sent now: then it is held, and
-// will never be sent.
+// Add seals a datagram into a batch. If it may not be sent now it is held, which means that it is never sent.
 func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +116,7 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	batch.add(o, o.to, h, payload)
 }
 
-// Wait returns how long it takes until a datagram may leave.
+// Wait returns how long it takes until a datagram with such a payload may leave.
 func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +133,7 @@ func (o *Out) unsent(run udp.Run) {
 	o.use.Held += count
 }
 
-// Use returns what the link was used for.
+// Use returns the use of the link so far.
 func (o *Out) Use() Use {
 	o.mu.Lock()
 	defer o.mu.Unlock()

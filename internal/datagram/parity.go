@@ -23,7 +23,7 @@ func (c Code) Validate() error {
 	return fmt.Errorf("parity of %d+%d: want 1 to %d datagrams, and 1 to %d of parity", c.Data, c.Parity, wire.MaxCount, wire.MaxCount)
 }
 
-// coders are Reed-Solomon codes by how many datagrams they protect: windows may be short.
+// coders are Reed-Solomon codes by the number of datagrams that they protect, as windows may be short.
 type coders struct {
 	parity int
 	made   map[int]reedsolomon.Encoder
@@ -54,13 +54,13 @@ type Shard struct {
 	Block []byte
 }
 
-// header returns what the shard travels under.
+// Header returns the header under which the shard travels.
 func (s Shard) Header() wire.Header {
 	return wire.Header{Kind: wire.Parity, Sequence: s.First, Count: uint8(s.Count), Index: uint16(s.Index)}
 }
 
-// Encoder makes the parity of what a stream's sender sends. A window ends when it is
-// full, or when its first datagram has waited for long: late parity is of no use.
+// Encoder makes the parity of what a stream's sender sends. A window ends when it is full, or when
+// its first datagram has waited for a given time: late parity is of no use.
 type Encoder struct {
 	code   Code
 	span   time.Duration
@@ -69,7 +69,7 @@ type Encoder struct {
 	first  uint64
 	due    time.Time
 	blocks [][]byte // of the window so far
-	size   int      // of the longest
+	size   int      // of the longest block
 }
 
 // NewEncoder returns an encoder whose windows last at most a span.
@@ -77,7 +77,7 @@ func NewEncoder(code Code, span time.Duration) *Encoder {
 	return &Encoder{code: code, span: span, coders: newCoders(code.Parity)}
 }
 
-// Add takes a datagram, in order, and returns the parity of a window that it fills.
+// Add takes a datagram, in order, and returns the parity of a window if it fills one.
 func (e *Encoder) Add(sequence, sent uint64, payload []byte, now time.Time) []Shard {
 	if len(e.blocks) == 0 {
 		e.first, e.due = sequence, now.Add(e.span)
@@ -90,7 +90,7 @@ func (e *Encoder) Add(sequence, sent uint64, payload []byte, now time.Time) []Sh
 	return e.Flush()
 }
 
-// Due returns when the window has to end; zero if there is none.
+// Due returns when the window has to end; zero if there is no window.
 func (e *Encoder) Due() time.Time {
 	if len(e.blocks) == 0 {
 		return time.Time{}
@@ -128,7 +128,7 @@ func encode(coders coders, blocks [][]byte, size int) [][]byte {
 	return all[len(blocks):]
 }
 
-// fill returns a block of a size, with zeros after what it had.
+// fill returns a block extended to a size with zeros.
 func fill(block []byte, size int) []byte {
 	if cap(block) < size {
 		return append(make([]byte, 0, size), block...)[:size]

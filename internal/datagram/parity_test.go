@@ -24,7 +24,7 @@ type sent struct {
 	payload []byte
 }
 
-// stream is what a sender sends of so many datagrams, with their parity.
+// stream returns what a sender sends for so many datagrams, with their parity.
 func stream(code datagram.Code, first uint64, payloads [][]byte) (all []sent) {
 	encoder := datagram.NewEncoder(code, time.Second)
 	add := func(shards []datagram.Shard) {
@@ -41,7 +41,7 @@ func stream(code datagram.Code, first uint64, payloads [][]byte) (all []sent) {
 	return all
 }
 
-// tally is what a repair handed on, by what identifies it.
+// tally holds what a repair handed on, by what identifies it.
 type tally map[string][]byte
 
 func (t tally) note(tt *rapid.T, h wire.Header, payload []byte) {
@@ -52,8 +52,7 @@ func (t tally) note(tt *rapid.T, h wire.Header, payload []byte) {
 	t[key] = bytes.Clone(payload)
 }
 
-// pass passes datagrams on as an agent does: those that were recovered already are not
-// taken again when they come after all.
+// pass passes datagrams on as an agent does: a datagram that was recovered is not taken again if it comes after all.
 func pass(t *rapid.T, r *datagram.Repair, all []sent) tally {
 	passed := make(tally)
 	var seen algo.Seen
@@ -76,8 +75,8 @@ func pass(t *rapid.T, r *datagram.Repair, all []sent) tally {
 	return passed
 }
 
-// Of a window, any so many that there were datagrams bring back all of it, its parity
-// too; fewer bring back nothing.
+// Any part of a window as large as its number of datagrams brings back all of it, including its
+// parity; a smaller part brings back nothing.
 func TestAnySoManyAreEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(1, code.Data).Draw(t, "count")
@@ -114,7 +113,7 @@ func TestAnySoManyAreEnough(t *testing.T) {
 	})
 }
 
-// A stream of many windows, some datagrams of each lost or late by some windows.
+// In a stream of many windows, some datagrams of each are lost, or late by some windows.
 func TestManyWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const windows = 30
@@ -137,7 +136,7 @@ func TestManyWindows(t *testing.T) {
 		got := pass(t, datagram.NewRepair(code), came)
 		for window, n := range lost {
 			if n == code.Parity {
-				continue // all of its parity may be what was lost
+				continue // all parity of the window may have been lost
 			}
 			for i := range code.Data {
 				sequence := window*uint64(code.Data) + uint64(i)
@@ -186,7 +185,7 @@ func TestNonsenseIsNotSolved(t *testing.T) {
 			t.Errorf("%s: %d are handed on", name, len(found))
 		}
 	}
-	// Datagrams longer than the parity was made of.
+	// Datagrams may be longer than those of which the parity was made.
 	for sequence := uint64(10); sequence < 20; sequence++ {
 		r.Data(sequence, 0, make([]byte, 1000))
 	}

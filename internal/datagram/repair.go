@@ -5,21 +5,21 @@ import (
 )
 
 const (
-	// kept is how many of the latest datagrams are kept to compute others from. It is more
-	// than two of the largest windows: what is older would be late.
+	// kept is how many of the latest datagrams are kept to compute others from. It is more than two
+	// of the largest windows: anything older would be late.
 	kept = 4 * wire.MaxCount
 	// openWindows is how many windows are remembered.
 	openWindows = 16
 )
 
-// Found is what there is to hand on after something came.
+// Found is something to hand on after something came.
 type Found struct {
 	wire.Header
 	Payload []byte
 }
 
-// Repair computes lost datagrams from parity, and lost parity from datagrams: an agent
-// passes on whole windows, so that every link of a tree repairs its own loss alone.
+// Repair computes lost datagrams from parity, and lost parity from datagrams: an agent passes on
+// whole windows, so that every link of a tree only has to repair its own loss.
 type Repair struct {
 	coders  coders
 	blocks  [kept]slot
@@ -38,16 +38,16 @@ type window struct {
 	used   bool
 	first  uint64
 	count  int
-	shards [][]byte // by index; nil where it did not come
-	known  int      // how many of them are known
-	passed []bool   // by index: it was handed on
+	shards [][]byte // by index; nil if it has not come
+	known  int      // how many shards are known
+	passed []bool   // by index: the shard was handed on
 	done   bool     // every datagram of it is known
 }
 
 // NewRepair returns a repair for a code.
 func NewRepair(code Code) *Repair { return &Repair{coders: newCoders(code.Parity)} }
 
-// Data takes a datagram that came, and returns others that are known by it.
+// Data takes a datagram that came, and returns others that can now be computed.
 func (r *Repair) Data(sequence, sent uint64, payload []byte) []Found {
 	r.keep(sequence, sent, payload)
 	for i := range r.windows {
@@ -58,8 +58,8 @@ func (r *Repair) Data(sequence, sent uint64, payload []byte) []Found {
 	return nil
 }
 
-// Parity takes a shard that came, and returns what there is to hand on: itself, unless it
-// was, and what is known by it.
+// Parity takes a shard that came, and returns what to hand on: the shard itself, if it was not
+// handed on before, and what can now be computed.
 func (r *Repair) Parity(h wire.Header, block []byte) (found []Found) {
 	w := r.window(h)
 	if w == nil || w.passed[h.Index] || len(w.shards) > 0 && !w.fits(len(block)) {
@@ -67,7 +67,7 @@ func (r *Repair) Parity(h wire.Header, block []byte) (found []Found) {
 	}
 	w.shards[h.Index] = append([]byte(nil), block...)
 	w.known++
-	// What is recovered goes first, so that the next one does not have to recover it, too.
+	// What is recovered goes first, so that the next node does not have to recover it, too.
 	if found = r.solve(w); !w.passed[h.Index] {
 		w.passed[h.Index] = true
 		found = append(found, Found{h, w.shards[h.Index]})
@@ -75,7 +75,7 @@ func (r *Repair) Parity(h wire.Header, block []byte) (found []Found) {
 	return found
 }
 
-// fits reports whether a shard is as long as those that came before.
+// fits reports whether a shard is as long as those before it.
 func (w *window) fits(length int) bool {
 	for _, shard := range w.shards {
 		if shard != nil && len(shard) != length {
@@ -97,8 +97,8 @@ func (r *Repair) block(sequence uint64) []byte {
 	return nil
 }
 
-// window returns the window of a shard, in the place of the oldest if it is new; nil if it
-// is older than all, or is not what others say of it.
+// window returns the window of a shard; a new one takes the place of the oldest. It returns nil if
+// the window is older than all, or the shard contradicts earlier ones.
 func (r *Repair) window(h wire.Header) *window {
 	if int(h.Index) >= r.coders.parity {
 		return nil
@@ -136,7 +136,7 @@ func (r *Repair) missing(w *window) (n int) {
 	return n
 }
 
-// solve finds what is missing of a window, if enough of it is known.
+// solve computes what is missing of a window, if enough of it is known.
 func (r *Repair) solve(w *window) (found []Found) {
 	if w.done || r.missing(w) > w.known {
 		return nil
@@ -150,7 +150,7 @@ func (r *Repair) solve(w *window) (found []Found) {
 	}
 	copy(all[w.count:], w.shards)
 	if err := r.coders.of(w.count).Reconstruct(all); err != nil {
-		return nil // shards that belong to nothing: somebody upstream is wrong
+		return nil // the shards do not fit together: a node upstream is wrong
 	}
 	return append(r.lost(w, all), w.unpassed(all)...)
 }
@@ -164,7 +164,7 @@ func (w *window) size() int {
 	return 0
 }
 
-// lost returns the datagrams that were not known before.
+// lost returns the datagrams that were unknown before.
 func (r *Repair) lost(w *window, all [][]byte) (found []Found) {
 	for i, block := range all[:w.count] {
 		sequence := w.first + uint64(i)
@@ -181,7 +181,7 @@ func (r *Repair) lost(w *window, all [][]byte) (found []Found) {
 	return found
 }
 
-// unpassed returns the parity that was not handed on yet.
+// unpassed returns the parity that has not been handed on yet.
 func (w *window) unpassed(all [][]byte) (found []Found) {
 	for i, passed := range w.passed {
 		if passed {

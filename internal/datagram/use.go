@@ -6,14 +6,14 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// Use is what a link was used for.
+// Use says how a link was used.
 type Use struct {
-	// Sent left, Bytes of payload with it. Held were not sent: the pace did not allow it, or
-	// it was not known where to, or there was no room.
+	// Sent datagrams have left, with Bytes of payload. Held ones were not sent: the pace did not
+	// allow it, the address was not known, or there was no room.
 	Sent, Bytes, Held uint64
-	// Last is when the last of it left; zero if nothing did.
+	// Last is when the last datagram left; zero if none did.
 	Last time.Time
-	// Lost is what the child says that did not come.
+	// Lost is what did not arrive, according to the child.
 	Lost uint64
 	// Rate is how many bytes per second may be sent now, or could be when the link ended.
 	Rate float64
@@ -22,7 +22,7 @@ type Use struct {
 	Open  bool
 }
 
-// Add adds what an earlier link was used for.
+// Add adds the use of an earlier link.
 func (u *Use) Add(earlier Use) {
 	u.Sent += earlier.Sent
 	u.Bytes += earlier.Bytes
@@ -37,7 +37,7 @@ func (u *Use) Add(earlier Use) {
 	}
 }
 
-// Message returns it as the managers are told.
+// Message returns the use as the managers are told it.
 func (u Use) Message() *groupv1.DatagramUse {
 	return &groupv1.DatagramUse{
 		Sent: u.Sent, Held: u.Held, Lost: u.Lost, AllowedBytesPerSecond: uint64(u.Rate), Trips: uint32(u.Trips), Stopped: u.Open,

@@ -26,8 +26,8 @@ func Take(file *os.File) error {
 	}
 }
 
-// Release unlocks a file and closes it. To close it is not enough: a process that is being started has a copy of the
-// descriptor until it runs its program, and with it the lock.
+// Release unlocks a file and closes it. Closing alone is not enough: a process that is being started has a copy of
+// the descriptor, and with it the lock, until it runs its program.
 func Release(file *os.File) error {
 	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) // it fails only if the file is closed, and then Close says so
 	return file.Close()

@@ -30,7 +30,7 @@ func TestOneAtATime(t *testing.T) {
 	if err := filelock.Take(other); !errors.Is(err, filelock.ErrHeld) {
 		t.Errorf("taken twice: %v", err)
 	}
-	// As a process has it that was forked and does not run its program yet.
+	// This is what a process has that was forked and does not run its program yet.
 	inherited, err := unix.Dup(int(one.Fd()))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
 // Package gathered says which paths uploads can have below their client's directory: a gatherer refuses others, and a
-// client does not begin with them.
+// client does not even try them.
 package gathered
 
 import (
@@ -14,24 +14,24 @@ import (
 // ErrPath says that an upload cannot have its path.
 var ErrPath = errors.New("path not allowed")
 
-// ErrBundle says that a bundle is more than it may be.
+// ErrBundle says that a bundle exceeds its limits.
 var ErrBundle = errors.New("bundle too large")
 
-// How much may come in a bundle: its bytes, and its files and directories that nothing is in. A gatherer has a bundle's table in its memory
-// when it is whole. Clients of the SDK make bundles of a quarter of that, and of a tenth.
+// The limits of a bundle: its bytes, and its number of files and empty directories. A gatherer holds the table of a complete bundle in its
+// memory. Clients of the SDK make bundles of a quarter of the bytes, and a tenth of the items.
 const (
 	BundleBytes = 16 << 20
 	BundleItems = 10_000
 )
 
-// StreamSuffix is at the end of the name of a stream's directory.
+// StreamSuffix ends the name of a stream's directory.
 const StreamSuffix = ".stream"
 
 // maxElements is how many names a path can have.
 const maxElements = 31
 
-// CheckPath says why a file, or a stream, cannot have a path, with slashes. Each element of it is a name that an object can
-// have: none leads elsewhere.
+// CheckPath returns why a file, or a stream, cannot have a path, written with slashes. Each element must be a name that an
+// object can have: none leads elsewhere.
 func CheckPath(path string, stream bool) error {
 	elements := strings.Split(path, "/")
 	last := len(elements) - 1
@@ -49,9 +49,9 @@ func CheckPath(path string, stream bool) error {
 	return nil
 }
 
-// checkElement says why a path cannot have this element, of a stream's directory or of anything else.
+// checkElement returns why a path cannot have this element, as the last one of a stream or as any other.
 func checkElement(element string, stream bool) error {
-	if stream { // and its name is made longer
+	if stream { // its name is made longer, too
 		return cmp.Or(object.CheckName(element), object.CheckName(element+StreamSuffix))
 	}
 	if strings.HasSuffix(element, StreamSuffix) {

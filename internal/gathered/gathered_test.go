@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/gathered"
 )
 
-// A path leads nowhere but below its client's directory, and into no stream; a file and a stream have their names apart.
+// A path leads nowhere but below its client's directory, and into no stream; files and streams cannot have the same name.
 func TestPaths(t *testing.T) {
 	deep := func(directories int) string { return strings.Repeat("d/", directories) + "f" }
 	both := []string{
@@ -22,7 +22,7 @@ func TestPaths(t *testing.T) {
 			}
 		}
 	}
-	long := strings.Repeat("n", 250) // with what is added, it is too long for a stream
+	long := strings.Repeat("n", 250) // with the suffix, it is too long for a stream
 	for path, want := range map[string][2]bool{"f": {true, true}, deep(30): {true, true}, "a/log.stream": {false, true}, long: {true, false}} {
 		for i, stream := range []bool{false, true} {
 			if err := gathered.CheckPath(path, stream); (err == nil) != want[i] {

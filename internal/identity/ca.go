@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// CertificateLifetime is how long an issued certificate lives. It is renewed at half.
+// CertificateLifetime is how long an issued certificate lives. It is renewed when half of that has passed.
 const CertificateLifetime = time.Hour
 
 // caLifetime is how long the built-in CA's own certificate lives.
@@ -33,7 +33,7 @@ const caLifetime = 10 * 365 * 24 * time.Hour
 // CA issues certificates for the identities of one trust domain.
 type CA struct {
 	TrustDomain string
-	// Now is the clock that certificates are dated by.
+	// Now is the clock by which certificates are dated.
 	Now func() time.Time
 	// Managers returns the CA certificates, in DER, below which the managers' own certificates are; nil is this CA alone.
 	Managers func() [][]byte
@@ -49,7 +49,7 @@ const (
 	CAKeyFile = "ca.key"
 )
 
-// OpenCA reads the CA of dir. Where dir holds none, it makes one.
+// OpenCA reads the CA in dir. If there is none, it creates one.
 func OpenCA(dir, trustDomain string) (*CA, error) {
 	certificatePEM, err := os.ReadFile(filepath.Join(dir, caCertificateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,8 +86,8 @@ func ParseCA(certificatePEM, keyPEM []byte, trustDomain string) (*CA, error) {
 	return ca, nil
 }
 
-// createCA makes a CA, unless a key is there: it may have certified others, and
-// only its owner can know whether the certificate can be had from elsewhere.
+// createCA creates a CA, unless a key is already there: that key may have certified others, and
+// only its owner knows whether the certificate can be restored from elsewhere.
 func createCA(dir, trustDomain string) (*CA, error) {
 	if _, err := os.Stat(filepath.Join(dir, CAKeyFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read CA: %s is there but %s is missing in %s: restore it, or remove the key to make a new CA", CAKeyFile, caCertificateFile, dir)
@@ -108,7 +108,7 @@ func (ca *CA) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	// The key goes first: a certificate without its key would not be a CA, but look like one.
+	// The key goes first: a certificate without its key would look like a CA without being one.
 	if err := WriteFile(filepath.Join(dir, CAKeyFile), keyPEM, 0o600); err != nil {
 		return fmt.Errorf("create CA: %w", err)
 	}
@@ -178,13 +178,13 @@ func (ca *CA) Authorities() [][]byte {
 	return all
 }
 
-// AuthoritiesPEM returns them as the text that ReadAuthority reads.
+// AuthoritiesPEM returns the Authorities as the text that ReadAuthority reads.
 func (ca *CA) AuthoritiesPEM() []byte { return encodeCertificates(ca.Authorities()...) }
 
 // Front returns the hash that join tokens know the managers by: that of the CA that issues the managers' own certificates.
 func (ca *CA) Front() Fingerprint { return sha256.Sum256(ca.Authorities()[0]) }
 
-// Fingerprint returns the hash that stores know the CA by.
+// Fingerprint returns the hash by which stores identify the CA.
 func (ca *CA) Fingerprint() Fingerprint { return sha256.Sum256(ca.certificate.Raw) }
 
 // Fingerprint is the SHA-256 of a CA's certificate.
@@ -192,14 +192,14 @@ type Fingerprint [sha256.Size]byte
 
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// Stamp orders the certificates of one identity without a clock: it is the
-// store's revision when a certificate was issued, and revoking an identity
-// refuses every certificate with a lower one.
+// Stamp orders the certificates of one identity without a clock: it is the store's revision when a
+// certificate was issued. When an identity is revoked, every certificate with a lower stamp is
+// refused.
 type Stamp uint64
 
-// Issue certifies that the holder of the public key is id. Everything else that
-// the requester might wish for is written here, not taken from a request. Hosts are DNS
-// names and addresses, for clients of a gateway that know servers by them, as curl does.
+// Issue certifies that the holder of the public key is id. Everything else in the certificate is
+// decided here, and not taken from a request. Hosts are DNS names and addresses, for clients of a
+// gateway that identify servers by these, as curl does.
 func (ca *CA) Issue(id ID, public crypto.PublicKey, stamp Stamp, hosts ...string) ([]byte, error) {
 	if err := id.Validate(); err != nil {
 		return nil, fmt.Errorf("issue certificate: %w", err)
@@ -236,7 +236,7 @@ func partHosts(hosts []string) (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-// stampOf reads the stamp of a certificate. A foreign issuer writes none: that is zero.
+// stampOf returns the stamp of a certificate; zero if a foreign issuer wrote none.
 func stampOf(certificate *x509.Certificate) Stamp {
 	stamp, err := strconv.ParseUint(certificate.Subject.SerialNumber, 10, 64)
 	if err != nil {
@@ -245,7 +245,7 @@ func stampOf(certificate *x509.Certificate) Stamp {
 	return Stamp(stamp)
 }
 
-// PublicKey checks a PKCS #10 request and returns the key that it asks to certify.
+// PublicKey checks a PKCS #10 request and returns the key to be certified.
 func PublicKey(request []byte) (crypto.PublicKey, error) {
 	parsed, err := x509.ParseCertificateRequest(request)
 	if err != nil {

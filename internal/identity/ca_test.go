@@ -22,7 +22,7 @@ func TestCAIsKept(t *testing.T) {
 	}
 }
 
-// A CA that cannot be read is never replaced: all that it has certified would be lost.
+// A CA that cannot be read is never replaced: everything that it has certified would be lost.
 func TestDamagedCAIsLeftAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestOnlyNamesAreCertified(t *testing.T) {
 	}
 }
 
-// A gateway is known to its callers by names, or by addresses.
+// A gateway is known to its callers by names or by addresses.
 func TestHostsAreNamesOrAddresses(t *testing.T) {
 	credentials, err := newCA(t, time.Now).IssueCredentials(identity.ID{Role: identity.Gateway, Name: "gateway"}, 1, "envoy.example", "192.0.2.7", "2001:db8::7")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// How long a capability is good for: it is renewed at half, so that what is
-// shown to neighbours always has ten minutes left when every manager is gone.
+// How long a capability is valid. It is renewed at half of that, so that what neighbours are shown
+// is still valid for ten minutes after every manager is gone.
 const (
 	CapabilityLifetime = 20 * time.Minute
 	CapabilityRenewal  = CapabilityLifetime / 2
@@ -24,7 +24,7 @@ const (
 // of whoever checks it may differ from the managers', which both know: see Clock.
 const capabilityTolerance = 30 * time.Second
 
-// MaxCapability is how long a capability can be, in bytes.
+// MaxCapability is the greatest length of a capability, in bytes.
 const MaxCapability = 4096
 
 // Duty is what the holder of a capability does in a delivery. The numbers are
@@ -39,7 +39,7 @@ const (
 )
 
 // Capability is a manager's statement that the holder has a duty in a delivery.
-// Whoever trusts the manager's CA can check it without asking a manager.
+// Anyone who trusts the manager's CA can check it without asking a manager.
 type Capability struct {
 	Holder          ID
 	Group, Delivery string
@@ -66,8 +66,8 @@ var ErrCapability = errors.New("capability refused")
 // two. The signature covers capabilityDomain and all that comes before it here.
 const capabilityMagic = "GCC1"
 
-// capabilityDomain keeps a signature made for anything else with the same key,
-// such as one of a TLS handshake, from counting as one of a capability.
+// capabilityDomain ensures that a signature made with the same key for another purpose, such as a
+// TLS handshake, does not count as that of a capability.
 const capabilityDomain = "groupcast capability, version 1\x00"
 
 // maxCapabilityChain is how many certificates a capability can hold.
@@ -131,9 +131,9 @@ func capabilityDigest(signed []byte) []byte {
 	return digest[:]
 }
 
-// CheckCapability returns what a manager of the trust domain stated, if it did and
-// the statement is in force. Whether it is about the right holder, group and
-// delivery is another question: see Permits.
+// CheckCapability returns what a manager of the trust domain stated, if one did and the statement
+// is in force. It does not check whether the statement is about the right holder, group and
+// delivery: see Permits.
 func CheckCapability(token []byte, roots *x509.CertPool, trustDomain string, now time.Time) (Capability, error) {
 	if len(token) > MaxCapability {
 		return Capability{}, fmt.Errorf("%w: it has %d bytes: at most %d", ErrCapability, len(token), MaxCapability)
@@ -156,7 +156,7 @@ func (c Capability) Permits(holder ID, group, delivery string, duty Duty) error 
 	return fmt.Errorf("%w: it is for %s in delivery %.40s of group %q with duty %d", ErrCapability, c.Holder, c.Delivery, c.Group, c.Duty)
 }
 
-// parsedCapability is a capability as it was received, nothing of it checked.
+// parsedCapability is a capability as it was received; nothing has been checked.
 type parsedCapability struct {
 	statement         Capability
 	chain             []*x509.Certificate
@@ -207,7 +207,7 @@ func parseCapability(token []byte) (*parsedCapability, error) {
 	return p, p.statement.Holder.validHolder()
 }
 
-// validHolder says what is wrong with a holder: members hold capabilities for each of their sessions.
+// validHolder returns what is wrong with a holder: members hold capabilities for each of their sessions.
 func (id ID) validHolder() error {
 	if id.Role == Member {
 		return CheckSession(id.Name)
@@ -215,7 +215,7 @@ func (id ID) validHolder() error {
 	return id.Validate()
 }
 
-// capabilityReader takes a capability apart; what is missing reads as zero.
+// capabilityReader takes a capability apart; anything missing reads as zero.
 type capabilityReader struct {
 	rest  []byte
 	short bool

@@ -17,7 +17,7 @@ const domain = "groupcast.local"
 
 var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// statement is what the tests sign.
+// statement returns the statement that the tests sign.
 func statement() identity.Capability {
 	return identity.Capability{
 		Holder: identity.ID{Role: identity.Agent, Name: "a1"}, Group: "models", Delivery: "00112233445566778899aabbccddeeff",
@@ -150,7 +150,7 @@ func TestCapabilityOfAnotherSigner(t *testing.T) {
 	}
 }
 
-// What the manager's key signs for other purposes is no capability.
+// What the manager's key signs for other purposes is not a capability.
 func TestCapabilityNeedsItsDomain(t *testing.T) {
 	manager := credentialsOf(t, capabilityCA(t, domain), identity.Manager)
 	token := sign(t, manager, statement())
@@ -189,7 +189,7 @@ func TestTamperedCapability(t *testing.T) {
 	}
 }
 
-// Whatever comes, it is refused, without a panic.
+// Any input is refused without a panic.
 func FuzzCheckCapability(f *testing.F) {
 	manager := credentialsOf(f, capabilityCA(f, domain), identity.Manager)
 	stranger := credentialsOf(f, capabilityCA(f, domain), identity.Manager)
@@ -203,7 +203,7 @@ func FuzzCheckCapability(f *testing.F) {
 	})
 }
 
-// Whatever a certificate's URI is, an identity is read of it only if that is how the identity is written.
+// Whatever the URI of a certificate is, an identity is read from it only if the identity would be written exactly so.
 func FuzzParseURI(f *testing.F) {
 	for _, uri := range []string{
 		"spiffe://groupcast.local/groupcast/agent/node-7", "spiffe://groupcast.local/groupcast/agent/node-7?x", "spiffe://groupcast.local/groupcast/agent/%6eode",

@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// Credentials are a certificate, its key, and the authorities to check others by.
+// Credentials are a certificate, its key, and the authorities by which to check others.
 type Credentials struct {
 	Certificate tls.Certificate
 	Roots       *x509.CertPool
 	Authorities [][]byte // those of Roots, in DER
 	ID          ID
-	// Interrupted says that whoever wrote the files was ended before it had replaced them all: they are to be written again.
+	// Interrupted says that the writer of the files was stopped before it had replaced all of them: they have to be
+	// written again.
 	Interrupted bool
 }
 
-// Source gives the credentials to use now: they change when they are renewed.
+// Source gives the credentials to use now; they change when they are renewed.
 type Source interface {
 	Credentials() (*Credentials, error)
 }
@@ -88,7 +89,7 @@ func (k *Key) Certified(certificate []byte, authorities [][]byte) (*Bundle, erro
 	return bundle, err
 }
 
-// IssueBundle makes a key and certifies it at once: for the CA's own process.
+// IssueBundle makes a key and certifies it at once. It is for the process that has the CA.
 func (ca *CA) IssueBundle(id ID, stamp Stamp, hosts ...string) (*Bundle, error) {
 	key, err := NewKey()
 	if err != nil {
@@ -145,24 +146,24 @@ func (b *Bundle) Credentials() (*Credentials, error) {
 	return credentials, err
 }
 
-// RenewalDue reports whether half of the certificate's life has passed by the
-// clock now. A clock that stands before that life is no excuse to wait; nor are files
-// that others cannot read.
+// RenewalDue reports whether half of the certificate's life has passed at now. It is also due if
+// now is before that life, and if the files are incomplete, so that other programs cannot read
+// them.
 func (c *Credentials) RenewalDue(now time.Time) bool {
 	leaf := c.Certificate.Leaf
 	half := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
 	return c.Interrupted || now.After(half) || now.Before(leaf.NotBefore)
 }
 
-// Expiry returns when the certificate ends by the issuer's clock.
+// Expiry returns when the certificate expires, by the issuer's clock.
 func (c *Credentials) Expiry() time.Time { return c.Certificate.Leaf.NotAfter }
 
-// Files are credentials in three PEM files, read again when they change: they
-// may be written by this project, cert-manager, SPIRE or by hand.
+// Files are credentials in three PEM files, which are read again when they change. They may be
+// written by this project, cert-manager, SPIRE or by hand.
 //
-// What this project writes has the certificate in the key's file as well, behind the key: two files
-// are not replaced at once, and a power cut between them would leave a key without its certificate.
-// Whoever wants the key alone passes over the rest, as earlier versions do.
+// When this project writes them, the key's file also contains the certificate, after the key: two
+// files cannot be replaced at once, and a power cut in between would leave a key without its
+// certificate. Programs that want only the key skip the rest, as earlier versions do.
 type Files struct {
 	Certificate, Key, Authorities string
 
@@ -186,11 +187,11 @@ func FilesIn(dir string) *Files {
 	}
 }
 
-// recheck is how long credentials are used before the files are looked at again.
+// recheck is how long credentials are used before the files are checked again.
 const recheck = time.Second
 
-// Credentials returns what the files hold. While they cannot be read, as in the
-// middle of a change, the credentials read last stay in use.
+// Credentials returns what the files contain. While they cannot be read, for instance in the middle
+// of a change, the last ones that could be read stay in use.
 func (f *Files) Credentials() (*Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,14 +216,13 @@ func (f *Files) Credentials() (*Credentials, error) {
 }
 
 const (
-	// settleTries is how often files are read that do not fit together: somebody
-	// may be between replacing the one and the other.
+	// settleTries is how often to read files that do not match: somebody may have replaced one of them, and not yet the other.
 	settleTries = 50
 	settlePause = 20 * time.Millisecond
 )
 
-// loadSettled reads the files. Credentials that are in use already can be read
-// another time; the first ones are waited for.
+// loadSettled reads the files. If credentials are already in use it tries once, as it can read them
+// later; for the first ones it waits.
 func (f *Files) loadSettled(states [3]fileState) error {
 	for try := 1; ; try++ {
 		credentials, err := f.load()
@@ -237,11 +237,11 @@ func (f *Files) loadSettled(states [3]fileState) error {
 	}
 }
 
-// loadInterrupted reads what a power cut has left, or a kill, of files that were being replaced: the key's has all.
+// loadInterrupted reads files that a power cut or a kill has left half replaced: the key's file has both.
 func (f *Files) loadInterrupted(states [3]fileState) {
 	credentials, err := (&Files{Certificate: f.Key, Key: f.Key, Authorities: f.Authorities}).load()
 	if err != nil {
-		return // what is wrong with the files themselves says more
+		return // what is wrong with the files themselves is more telling
 	}
 	credentials.Interrupted = true
 	f.current, f.read = credentials, states
@@ -276,7 +276,7 @@ func (f *Files) load() (*Credentials, error) {
 	return credentials, nil
 }
 
-// Write replaces the files' content. Wherever it is interrupted, they can be read.
+// Write replaces the content of the files. Wherever it is interrupted, they can be read.
 func (f *Files) Write(bundle *Bundle) error {
 	if err := os.MkdirAll(filepath.Dir(f.Key), 0o700); err != nil {
 		return fmt.Errorf("write credentials: %w", err)
@@ -292,7 +292,7 @@ func (f *Files) Write(bundle *Bundle) error {
 	return nil
 }
 
-// SelfIssued are credentials of a process that has the CA: it renews them itself when they are due.
+// SelfIssued are credentials of a process that has the CA: it renews them itself.
 type SelfIssued struct {
 	ca *CA
 	id ID

@@ -17,7 +17,7 @@ import (
 )
 
 func TestRenewalIsDueAtHalfLife(t *testing.T) {
-	issued := time.Now().Truncate(time.Second) // as certificates count
+	issued := time.Now().Truncate(time.Second) // certificates have whole seconds
 	credentials := issue(t, newCA(t, func() time.Time { return issued }), alice)
 	for _, tt := range []struct {
 		after time.Duration
@@ -28,7 +28,7 @@ func TestRenewalIsDueAtHalfLife(t *testing.T) {
 		{identity.CertificateLifetime/2 + 2*time.Minute, true},
 		{identity.CertificateLifetime, true},
 		{2 * identity.CertificateLifetime, true},
-		{-2 * time.Minute, true}, // the issuer's clock is ahead: no excuse to wait
+		{-2 * time.Minute, true}, // the issuer's clock is ahead: that is no reason to wait
 	} {
 		if due := credentials.RenewalDue(issued.Add(tt.after)); due != tt.due {
 			t.Errorf("after %v, due is %v", tt.after, due)
@@ -56,7 +56,7 @@ func TestSelfIssuedRenewsItself(t *testing.T) {
 	}
 }
 
-// aliceThenBob returns two bundles of one CA, and files with the first.
+// aliceThenBob returns two bundles of one CA, and files that contain the first.
 func aliceThenBob(t *testing.T) (first, second *identity.Bundle, files *identity.Files) {
 	t.Helper()
 	ca := newCA(t, time.Now)
@@ -68,8 +68,7 @@ func aliceThenBob(t *testing.T) (first, second *identity.Bundle, files *identity
 	return first, second, files
 }
 
-// Files change under a running process, not all at once: cert-manager swaps a
-// link, others write one file after another.
+// Files change under a running process, and not all at once: cert-manager replaces a link, others write one file after another.
 func TestFilesAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second, files := aliceThenBob(t)
@@ -105,8 +104,9 @@ func TestFilesInTheMiddleOfAChange(t *testing.T) {
 	})
 }
 
-// A power cut leaves any of the files as they were and the others replaced, a kill those that came first: what is left
-// can be read, and is renewed at once, so that all can read it again. Where there were none before, the key's is enough.
+// After a power cut any of the files may have been replaced; after a kill, those that came first. What is left can be
+// read, and is renewed at once, so that others can read it again. If there were no files before, the key's file is
+// enough.
 func TestFilesWhoseWriterWasInterrupted(t *testing.T) {
 	for replaced := range 1 << 3 {
 		for _, first := range []bool{true, false} {
@@ -117,7 +117,7 @@ func TestFilesWhoseWriterWasInterrupted(t *testing.T) {
 	}
 }
 
-// interrupted has files written anew, and some of them not replaced.
+// interrupted writes files anew, and leaves some of them not replaced.
 func interrupted(t *testing.T, replaced int, first bool) {
 	_, second, files := aliceThenBob(t)
 	dir := filepath.Dir(files.Key)
@@ -161,7 +161,7 @@ func interrupted(t *testing.T, replaced int, first bool) {
 	}
 }
 
-// Earlier versions, and other programs, read what is written: the key is the first in its file.
+// Earlier versions, and other programs, can read what is written: the key comes first in its file.
 func TestOthersReadTheFiles(t *testing.T) {
 	_, _, files := aliceThenBob(t)
 	if _, err := tls.LoadX509KeyPair(files.Certificate, files.Key); err != nil {
@@ -249,10 +249,10 @@ func current(t *testing.T, source identity.Source) *identity.Credentials {
 	return credentials
 }
 
-// wantIdentity looks at the files after they may be looked at again.
+// wantIdentity checks the files, after waiting until they are read again.
 func wantIdentity(t *testing.T, files *identity.Files, want string) {
 	t.Helper()
-	time.Sleep(2 * time.Second) // of the bubble's clock
+	time.Sleep(2 * time.Second) // by the bubble's clock
 	if got := current(t, files).ID.String(); got != want {
 		t.Errorf("the files give %s, want %s", got, want)
 	}

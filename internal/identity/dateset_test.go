@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// What the managers' clock shows goes on when the machine's date is set.
+// The managers' clock goes on correctly when the machine's date is set.
 func TestClockOutlivesADateThatIsSet(t *testing.T) {
 	var clock Clock
 	manager := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -19,13 +19,13 @@ func TestClockOutlivesADateThatIsSet(t *testing.T) {
 	}
 }
 
-// dateSet returns a moment as time.Now does when the machine's date was set by whole seconds since it was started: the reading of
-// the clock that is never set stays.
+// dateSet returns a moment as time.Now does after the machine's date was changed by whole seconds: the monotonic reading stays
+// the same.
 func dateSet(t *testing.T, now time.Time, by time.Duration) time.Time {
 	t.Helper()
-	const secondsAt = 30 // above the nanoseconds, in what package time has of the date beside the reading
+	const secondsAt = 30 // seconds are above the nanoseconds in the wall clock word of a time
 	moved := now
-	*(*uint64)(unsafe.Pointer(&moved)) += uint64(by/time.Second) << secondsAt // there is no other way without setting it for all
+	*(*uint64)(unsafe.Pointer(&moved)) += uint64(by/time.Second) << secondsAt // the only other way would set the date of the whole machine
 	if got := moved.Round(0).Sub(now.Round(0)); got != by || moved.Sub(now) != 0 {
 		t.Fatalf("the date is %v off, and %v has passed", got, moved.Sub(now))
 	}

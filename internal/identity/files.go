@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// File is what a file is to hold.
+// File is a file's name and intended content.
 type File struct {
 	Name    string
 	Content []byte
@@ -72,7 +72,7 @@ func syncDir(dir string) error {
 	return opened.Sync()
 }
 
-// roomWanted is more than credentials take, or a configuration.
+// roomWanted is more than credentials or a configuration need.
 const roomWanted = 16 << 10
 
 // CheckWritable says why files could not be written to a directory, which may not exist yet. It is called before something is
@@ -94,7 +94,7 @@ func isMissing(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Exposed reports whether every user of this machine may read a file. One that cannot be looked at is none.
+// Exposed reports whether every user of this machine may read a file; false if it cannot be examined.
 func Exposed(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().Perm()&0o004 != 0

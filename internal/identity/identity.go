@@ -1,9 +1,8 @@
-// Package identity says who a process is and proves it: identities as SPIFFE-style
-// names in certificates, the built-in CA that issues them, join tokens that
-// are exchanged for the first one, and TLS 1.3 configurations that check them.
+// Package identity says who a process is, and proves it: identities as SPIFFE-style names in
+// certificates, the built-in CA that issues these, join tokens that are exchanged for a first
+// certificate, and TLS 1.3 configurations that check them.
 //
-// A peer is known by the URI in its certificate alone, never by its address or
-// by a DNS name:
+// A peer is known only by the URI in its certificate, never by its address or by a DNS name:
 //
 //	spiffe://TRUST_DOMAIN/groupcast/ROLE/NAME
 package identity
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// Role is what kind of process an identity stands for.
+// Role is the kind of process that an identity stands for.
 type Role string
 
 // The roles.
@@ -35,7 +34,7 @@ const (
 // Roles lists every role.
 var Roles = []Role{Manager, Agent, Gatherer, Replicator, Member, Operator, Gateway}
 
-// DefaultTrustDomain is the trust domain where the configuration names none.
+// DefaultTrustDomain is the trust domain if the configuration names none.
 const DefaultTrustDomain = "groupcast.local"
 
 // ID is an identity: a role and a name within it.
@@ -62,7 +61,7 @@ func (id ID) URI(trustDomain string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/groupcast/" + id.String()}
 }
 
-// Validate says what is wrong with an identity.
+// Validate returns what is wrong with an identity.
 func (id ID) Validate() error {
 	if !slices.Contains(Roles, id.Role) {
 		return fmt.Errorf("role %q is not one of %v", id.Role, Roles)
@@ -73,10 +72,10 @@ func (id ID) Validate() error {
 	return CheckName(id.Name)
 }
 
-// RelayOf returns the identity of a session agent that a member of a group is, for that group alone.
+// RelayOf returns the identity that a member of a group has as a session agent, for that group alone.
 func RelayOf(group, member string) ID { return ID{Agent, member + "." + group} }
 
-// Relay returns which member of which group an agent is, if it is one: no other agent has a dot in its name.
+// Relay returns the group and the member if an agent is a member's: no other agent has a dot in its name.
 func (id ID) Relay() (group, member string, relays bool) {
 	if id.Role != Agent {
 		return "", "", false
@@ -85,7 +84,7 @@ func (id ID) Relay() (group, member string, relays bool) {
 	return group, member, relays
 }
 
-// ErrForeign says that a certificate is no identity of this trust domain.
+// ErrForeign says that a certificate does not hold an identity of this trust domain.
 var ErrForeign = errors.New("certificate holds no identity of this trust domain")
 
 // ParseURI reads an identity of the trust domain.
@@ -107,8 +106,7 @@ func idOf(certificate *x509.Certificate, trustDomain string) (ID, error) {
 	return ParseURI(certificate.URIs[0], trustDomain)
 }
 
-// CheckName says why name is not a DNS label: 1 to 63 lower-case letters,
-// digits and inner hyphens (RFC 1123).
+// CheckName returns why name is not a DNS label: 1 to 63 lower-case letters, digits and inner hyphens (RFC 1123).
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("name is empty: want a DNS label, as in node-7")

@@ -6,7 +6,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// Only the relay of a member has a dot in its name, and it says of which group.
+// Only a member's relay has a dot in its name, and the name says for which group it is.
 func TestRelayNamesItsGroup(t *testing.T) {
 	id := identity.RelayOf("models", "alice")
 	group, member, relays := id.Relay()

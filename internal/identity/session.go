@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// CheckSession says why a member's session in a group cannot be called so. It is called as the
-// member is, or NAME.PART: so one member may have several, to send while it receives.
+// CheckSession returns why a member's session in a group cannot have a name. The name is the
+// member's, or NAME.PART: so one member can have several sessions, for instance to send while it
+// receives.
 func CheckSession(name string) error {
 	member, part, isPart := strings.Cut(name, ".")
 	if !isPart {
@@ -15,13 +16,13 @@ func CheckSession(name string) error {
 	return errors.Join(CheckName(member), CheckName(part))
 }
 
-// SessionOf returns whose session it is that is called so.
+// SessionOf returns the member whose session has a name.
 func SessionOf(session string) (member string) {
 	member, _, _ = strings.Cut(session, ".")
 	return member
 }
 
-// Session returns what a session of a member is called: as the member is, where it has no part.
+// Session returns the name of a member's session: the member's own if part is empty.
 func (id ID) Session(part string) string {
 	if part == "" {
 		return id.Name
@@ -29,8 +30,8 @@ func (id ID) Session(part string) string {
 	return id.Name + "." + part
 }
 
-// MayBe reports whether a session of a group may be of this identity: of an operator every one, of a
-// member its own, of a replicator the one of its name.
+// MayBe reports whether the identity may have a session of this name: an operator may have any, a
+// member its own, a replicator the one of its name.
 func (id ID) MayBe(session string) bool {
 	switch id.Role {
 	case Operator:

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// ClockTolerance is how far the clocks of two machines may be apart. A
-// certificate is honoured for that long beyond both ends of its written life;
-// revocation does not wait for it.
+// ClockTolerance is how far apart the clocks of two machines may be. A certificate is accepted for
+// that long before and after its written life; revocation takes effect regardless of it.
 const ClockTolerance = 65 * time.Minute
 
-// Peer is who is at the other end of a connection.
+// Peer is the other end of a connection.
 type Peer struct {
 	ID    ID
 	Stamp Stamp
@@ -29,9 +28,9 @@ type TLS struct {
 	Now         func() time.Time
 }
 
-// Server returns the configuration of a listener. A client without a
-// certificate gets through the handshake, so that it can enroll: PeerOf then
-// finds no peer, and authorization refuses everything else.
+// Server returns the configuration of a listener. A client without a certificate gets through the
+// handshake, so that it can enroll: then PeerOf finds no peer, and authorization refuses everything
+// but enrolment.
 func (t TLS) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -111,8 +110,8 @@ func (t TLS) Dial(peer ID, protocol string) *tls.Config {
 	return config
 }
 
-// EnrollTLS returns the configuration for the first connection, which has no
-// credentials yet but a token that names the CA by its fingerprint.
+// EnrollTLS returns the configuration for the first connection: it has no credentials yet, but a
+// token that names the CA by its fingerprint.
 func EnrollTLS(ca Fingerprint, trustDomain string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -136,7 +135,7 @@ func EnrollTLS(ca Fingerprint, trustDomain string, now func() time.Time) *tls.Co
 	}
 }
 
-// PeerOf returns the verified peer of a server's connection; ok is false where it showed no certificate.
+// PeerOf returns the verified peer of a server's connection; ok is false if it showed no certificate.
 func PeerOf(state tls.ConnectionState, trustDomain string) (peer Peer, ok bool) {
 	if len(state.PeerCertificates) == 0 {
 		return Peer{}, false
@@ -145,8 +144,8 @@ func PeerOf(state tls.ConnectionState, trustDomain string) (peer Peer, ok bool) 
 	return Peer{ID: id, Stamp: stampOf(state.PeerCertificates[0])}, err == nil
 }
 
-// PeerFrom returns whose certificate it is that a gateway was shown, and says that it was. It must
-// be as good as if it had been shown here.
+// PeerFrom returns the identity in a certificate that a gateway says it was shown. The certificate
+// must be valid as if it had been shown here.
 func (t TLS) PeerFrom(certificate *x509.Certificate) (Peer, error) {
 	credentials, err := t.Source.Credentials()
 	if err != nil {
@@ -170,8 +169,8 @@ func (t TLS) now() time.Time {
 	return t.Now()
 }
 
-// verifyChain checks that the first certificate was issued by one of roots, is
-// in force, and holds an identity of the trust domain.
+// verifyChain checks that the first certificate was issued by one of roots, is in force, and holds
+// an identity of the trust domain.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain string, usage x509.ExtKeyUsage, now time.Time) (Peer, error) {
 	leaf := chain[0]
 	intermediates := x509.NewCertPool()
@@ -189,7 +188,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain st
 	return Peer{ID: id, Stamp: stampOf(leaf)}, err
 }
 
-// tolerated moves now into the certificate's life if it is outside by less than the tolerance.
+// tolerated moves now into the certificate's life if it is outside by no more than the tolerance.
 func tolerated(now time.Time, certificate *x509.Certificate) time.Time {
 	switch {
 	case now.Before(certificate.NotBefore) && !now.Add(ClockTolerance).Before(certificate.NotBefore):
@@ -200,9 +199,8 @@ func tolerated(now time.Time, certificate *x509.Certificate) time.Time {
 	return now
 }
 
-// PlainTLS returns the configuration for dialling a server that is no part of
-// Groupcast, such as an etcd, from PEM files. Without a certificate file, the
-// client shows none.
+// PlainTLS returns the configuration, from PEM files, for dialling a server that is not part of
+// Groupcast, such as an etcd. Without a certificate file the client shows none.
 func PlainTLS(authoritiesFile, certificateFile, keyFile string) (*tls.Config, error) {
 	text, err := os.ReadFile(authoritiesFile)
 	if err != nil {
@@ -213,7 +211,7 @@ func PlainTLS(authoritiesFile, certificateFile, keyFile string) (*tls.Config, er
 		return nil, fmt.Errorf("read authorities: %s holds no certificate", authoritiesFile)
 	}
 	if certificateFile != "" {
-		// Read at every handshake: the files may be renewed.
+		// The files are read at every handshake, as they may be renewed.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(certificateFile, keyFile)
 			return &pair, err

@@ -28,7 +28,7 @@ func TestHandshakes(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
 		client, server       identity.TLS
-		clientErr, serverErr string // who finds the fault, and what it is
+		clientErr, serverErr string // which end finds the fault, and what it is
 	}{
 		{"right", endpoint(t, ca, alice), right, "", ""},
 		{"server of another role", endpoint(t, ca, alice), endpoint(t, ca, identity.ID{Role: identity.Agent, Name: "a1"}), "peer is agent/a1: want a manager", ""},
@@ -48,8 +48,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// Machines whose clocks are an hour apart must work together, whoever is ahead:
-// the issuer, the one who shows a certificate, or the one who checks it.
+// Machines whose clocks are an hour apart must work together, whichever clock is ahead: that of the
+// issuer, of the one who shows a certificate, or of the one who checks it.
 func TestClocksAnHourApart(t *testing.T) {
 	for _, issuer := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, checker := range []time.Duration{-time.Hour, 0, time.Hour} {
@@ -90,7 +90,7 @@ func TestEnrollingChecksTheManager(t *testing.T) {
 	}
 }
 
-// Without a certificate a client gets through, and is nobody.
+// A client without a certificate gets through, and has no identity.
 func TestPeers(t *testing.T) {
 	ca := newCA(t, time.Now)
 	server := endpoint(t, ca, manager).Server()
@@ -145,7 +145,7 @@ func issue(t *testing.T, ca *identity.CA, id identity.ID) *identity.Credentials 
 	return issued
 }
 
-// trusting lets an endpoint trust another CA than its own.
+// trusting makes an endpoint trust another CA than its own.
 func trusting(t *testing.T, of identity.TLS, ca *identity.CA) identity.TLS {
 	t.Helper()
 	own, _ := of.Source.Credentials()
@@ -153,7 +153,7 @@ func trusting(t *testing.T, of identity.TLS, ca *identity.CA) identity.TLS {
 	return of
 }
 
-// withAuthority has an endpoint show the certificate of a CA that did not issue its own.
+// withAuthority makes an endpoint show the certificate of a CA that did not issue its own.
 func withAuthority(of identity.TLS, ca *identity.CA) identity.TLS {
 	own, _ := of.Source.Credentials()
 	own.Certificate.Certificate = append(own.Certificate.Certificate[:1:1], ca.Authorities()[0])
@@ -166,13 +166,13 @@ func certifiedBy(ca *identity.CA) *identity.CA {
 	return &same
 }
 
-// ago is a clock that is behind.
+// ago returns a clock that is behind.
 func ago(d time.Duration) func() time.Time {
 	return func() time.Time { return time.Now().Add(-d) }
 }
 
-// shake connects a client with a server, and returns how each sees it. A client
-// learns only from what it reads that the server refused its certificate.
+// shake connects a client with a server, and returns how each end fares. A client learns only when
+// it reads that the server refused its certificate.
 func shake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -203,8 +203,7 @@ func shake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error
 	return clientErr, <-served
 }
 
-// wantFault checks what an end says. Where the other found the fault, it may only
-// see the connection end.
+// wantFault checks what an end reports. If the other end found the fault, this one may only see the connection end.
 func wantFault(t *testing.T, end string, err error, want string, otherFails bool) {
 	t.Helper()
 	switch {

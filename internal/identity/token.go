@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// MaxTokenLifetime is how long a join token can be used at most.
+// MaxTokenLifetime is the longest time for which a join token can be used.
 const MaxTokenLifetime = 10 * time.Minute
 
 // Token is a join token: whoever holds it may enroll once. It is written
 //
 //	gct1.ID.SECRET.CA
 //
-// with 96 random bits of ID, under which the manager keeps a hash of the 256
-// bits of SECRET, and the fingerprint of the CA, by which the holder knows the
-// manager.
+// with 96 random bits of ID, the fingerprint of the CA, by which the holder recognizes the manager,
+// and 256 random bits of SECRET, of which the manager keeps a hash under the ID.
 type Token struct {
 	ID     string
 	Secret string
@@ -28,10 +27,10 @@ type Token struct {
 
 const tokenPrefix = "gct1"
 
-// ErrToken says that a text is no join token.
+// ErrToken says that a text is not a join token.
 var ErrToken = errors.New("not a join token: want one from `groupcast token create`, as in gct1.ID.SECRET.CA")
 
-// NewToken makes a token of the CA.
+// NewToken makes a token for a CA.
 func NewToken(ca Fingerprint) Token {
 	return Token{ID: random(12), Secret: random(32), CA: ca}
 }
@@ -49,7 +48,7 @@ func (t Token) String() string {
 // ParseToken reads what String writes.
 func ParseToken(text string) (Token, error) {
 	text = strings.TrimSpace(text)
-	if strings.ContainsAny(text, "\r\n") { // base64 would pass over them
+	if strings.ContainsAny(text, "\r\n") { // base64 would ignore them
 		return Token{}, ErrToken
 	}
 	parts := strings.Split(text, ".")
@@ -74,7 +73,7 @@ func (t Token) Hash() []byte {
 	return hash[:]
 }
 
-// Matches compares with a kept hash in constant time.
+// Matches compares the token with a kept hash, in constant time.
 func (t Token) Matches(hash []byte) bool {
 	return subtle.ConstantTimeCompare(t.Hash(), hash) == 1
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Claims are what a ServiceAccount's token says of itself. Nobody has checked them.
+// Claims are what a ServiceAccount's token says about itself. Nobody has verified them.
 type Claims struct {
-	Account     string // as namespace/name; empty if it is of none
-	Pod, PodUID string // which it is bound to; empty if it says none
+	Account     string // as namespace/name; empty if the token is not a ServiceAccount's
+	Pod, PodUID string // the pod that the token is bound to; empty if it names none
 	Audiences   []string
 }
 
-// ClaimsOf reads a token without asking anybody. What cannot be read claims nothing.
+// ClaimsOf reads a token without asking anybody. A token that cannot be read claims nothing.
 func ClaimsOf(token string) Claims {
 	_, rest, _ := strings.Cut(token, ".")
 	payload, _, _ := strings.Cut(rest, ".")
@@ -41,7 +41,7 @@ func ClaimsOf(token string) Claims {
 	return claims
 }
 
-// audiences are a list, or the only one (RFC 7519, section 4.1.3).
+// audiences are a list, or a single audience (RFC 7519, section 4.1.3).
 type audiences []string
 
 func (a *audiences) UnmarshalJSON(text []byte) error {
@@ -53,6 +53,6 @@ func (a *audiences) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]string)(a))
 }
 
-// PodOf returns the name of the pod that a ServiceAccount's token says it is bound to; empty if it says none. It is for
-// the pod itself: nobody has checked the token.
+// PodOf returns the name of the pod that a ServiceAccount's token says it is bound to; empty if it names none. It is
+// only for the pod itself: nobody has verified the token.
 func PodOf(token string) string { return ClaimsOf(token).Pod }

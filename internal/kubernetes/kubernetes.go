@@ -1,6 +1,6 @@
-// Package kubernetes is the little that Groupcast asks of a Kubernetes API server:
-// reviews of ServiceAccount tokens, and the content of Secrets and ConfigMaps that
-// somebody else has made. Three stable requests do not pay for the weight of a client library.
+// Package kubernetes is the little that Groupcast asks of a Kubernetes API server: reviews of
+// ServiceAccount tokens, and the content of Secrets and ConfigMaps that somebody else has created.
+// A client library is too heavy for three stable requests.
 package kubernetes
 
 import (
@@ -34,9 +34,10 @@ const (
 var (
 	// ErrConflict says that the object was changed since it was read.
 	ErrConflict = errors.New("changed meanwhile")
-	// ErrNoAnswer says that it did not answer, or could not do at present what it was asked, as while the control plane is upgraded.
+	// ErrNoAnswer says that the API server did not answer, or could not do at present what it was asked, for instance
+	// during an upgrade of the control plane.
 	ErrNoAnswer = errors.New("ask the API server")
-	// ErrNotInCluster says that this process is no pod.
+	// ErrNotInCluster says that this process does not run in a pod.
 	ErrNotInCluster = errors.New("not in a Kubernetes pod: the API server's address and this pod's token are not there")
 )
 
@@ -116,7 +117,7 @@ func (c *Client) call(ctx context.Context, method, path, contentType string, in,
 	return nil
 }
 
-// refusal says in the API server's own words why it did not do what it was asked.
+// refusal says, in the API server's own words, why it did not do what it was asked.
 func refusal(method, path string, code int, text []byte) error {
 	var status struct {
 		Message string `json:"message"`
@@ -142,20 +143,20 @@ type metadata struct {
 	ResourceVersion Version `json:"resourceVersion,omitempty"`
 }
 
-// object is the part of a Secret or a ConfigMap that is of interest. Of a Secret, values are base64, as []byte is in JSON.
+// object is the part of a Secret or a ConfigMap that matters here. A Secret's values are base64, like []byte in JSON.
 type object[V []byte | string] struct {
 	Metadata metadata     `json:"metadata"`
 	Data     map[string]V `json:"data,omitempty"`
 }
 
-// Secret returns the content of a Secret of this pod's namespace.
+// Secret returns the content of a Secret in this pod's namespace.
 func (c *Client) Secret(ctx context.Context, name string) (map[string][]byte, Version, error) {
 	var found object[[]byte]
 	err := c.call(ctx, http.MethodGet, c.path("secrets", name), "application/json", nil, &found)
 	return found.Data, found.Metadata.ResourceVersion, err
 }
 
-// SetSecret sets keys of a Secret. With a version, it returns ErrConflict unless the Secret is as it was read.
+// SetSecret sets keys of a Secret. If a version is given, it returns ErrConflict unless the Secret still has that version.
 func (c *Client) SetSecret(ctx context.Context, name string, data map[string][]byte, read Version) error {
 	return c.patch(ctx, c.path("secrets", name), object[[]byte]{metadata{read}, data})
 }

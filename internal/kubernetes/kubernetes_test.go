@@ -42,7 +42,7 @@ func write(t *testing.T, dir, name, content string) {
 	}
 }
 
-// "The kubelet refreshes the token": the one shown is the one in the file now.
+// "The kubelet refreshes the token": the client shows the token that is now in the file.
 func TestShowsTheTokenOfNow(t *testing.T) {
 	var shown []string
 	client, dir := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func TestShowsTheTokenOfNow(t *testing.T) {
 	}
 }
 
-// A server that is away, or says that it is not up to it now, is told apart from one that refuses.
+// A server that is away, or says that it cannot answer now, is told apart from one that refuses.
 func TestNoAnswerIsNoRefusal(t *testing.T) {
 	code := 0
 	client, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +124,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// Every node's name becomes a name that an identity can have, and no two become one.
+// Every node's name becomes a name that an identity can have, and no two names become the same.
 func TestLabelIsANameOfItsOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?`)
@@ -141,7 +141,7 @@ func TestLabelIsANameOfItsOwn(t *testing.T) {
 	})
 }
 
-// A pod finds its own name in its token; what is no token has none.
+// A pod finds its own name in its token; a text that is not a token has none.
 func TestPodOf(t *testing.T) {
 	token := func(claims string) string {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"

@@ -18,7 +18,7 @@ func serviceAccount(username string) (namespace, name string, is bool) {
 // maxLabel is the length of the longest DNS label.
 const maxLabel = 63
 
-// suffixSize is how long the end of a hash is that follows a name: a hyphen and hexadecimal digits.
+// suffixSize is the length of the suffix that is added to a name: a hyphen and hexadecimal digits of a hash.
 const suffixSize = 1 + 8
 
 // Label returns the name of a node or a pod as one DNS label. A name that is one already stays as it is, unless it ends like those that

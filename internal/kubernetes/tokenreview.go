@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Pod is what the API server says of the pod that a token belongs to.
+// Pod is what the API server says about the pod that a token belongs to.
 type Pod struct {
 	// Account is the pod's ServiceAccount, as namespace/name.
 	Account string
-	// Name is the pod's, and Node the node that it runs on; both are empty where the token is bound to no pod.
+	// Name is the pod's name, and Node is the node that it runs on; both are empty if the token is not bound to a pod.
 	Name, Node string
 }
 
-// Extra attributes that the API server knows of tokens that are bound to a pod.
+// Extra attributes that the API server adds to tokens that are bound to a pod.
 const (
 	podNameExtra  = "authentication.kubernetes.io/pod-name"
 	nodeNameExtra = "authentication.kubernetes.io/node-name"
@@ -43,7 +43,7 @@ type tokenReviewStatus struct {
 	} `json:"user"`
 }
 
-// Review asks whose a token is that was made for the audience. Where it is nobody's, problem says why.
+// Review asks whose token it is, and whether it was made for the audience. If it is not valid, problem says why.
 func (c *Client) Review(ctx context.Context, token, audience string) (pod Pod, problem string, err error) {
 	asked := tokenReview{
 		APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview",
@@ -60,7 +60,7 @@ func (c *Client) Review(ctx context.Context, token, audience string) (pod Pod, p
 		return Pod{}, status.Error, nil
 	case !status.Authenticated:
 		return Pod{}, "the API server does not know the token", nil
-	case !slices.Contains(status.Audiences, audience): // a server that knows no audiences must not be believed
+	case !slices.Contains(status.Audiences, audience): // a server that does not know audiences must not be believed
 		return Pod{}, fmt.Sprintf("the token is not for the audience %q", audience), nil
 	}
 	namespace, name, isAccount := serviceAccount(status.User.Username)

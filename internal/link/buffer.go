@@ -11,7 +11,7 @@ import (
 // Bytes that the kernel cannot move by itself pass through buffers. A connection has one only while its bytes move:
 // an agent has hundreds of connections, most of which wait.
 var (
-	// taken gather what comes, to be written in one piece.
+	// taken buffers gather what comes, so that it is written in one piece.
 	taken = sync.Pool{New: func() any { return new([takenSize]byte) }}
 	// given hold one TLS record's worth of what is about to be sent. They are small: a socket that has taken only a part
 	// keeps its buffer until it takes the rest.

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// patience is how long a neighbour may be silent: it is then given up.
+	// patience is how long a neighbour may be silent before it is given up.
 	patience = 2 * time.Second
-	// heartbeat is how long a side is silent at most.
+	// heartbeat is the longest time for which a side is silent.
 	heartbeat = 500 * time.Millisecond
 	// leastProgress is how many bytes must come within the patience, so that nobody
 	// holds a link by dripping.
@@ -27,7 +27,7 @@ const (
 	// slowRate is the rate, in bytes per second, below which this package keeps to it itself. The kernel would send
 	// 64 KiB at once, and then nothing until these are paid for: for longer than a neighbour has patience.
 	slowRate = 4 << 20
-	// slowParts is how many times in a second something is sent at such a rate.
+	// slowParts is how many times a second something is sent at such a rate.
 	slowParts = 20
 )
 
@@ -39,12 +39,12 @@ type Conn struct {
 	raw  net.Conn // as it came from the network
 	data net.Conn // what frames go through: raw, or TLS over it
 	gate *gate    // what TLS sees of raw
-	told Answer   // what the parent heard with the hello
+	told Answer   // what the parent was told together with the hello
 
 	sent, received atomic.Uint64 // bytes of payload
 
 	sending sync.Mutex
-	slow    *rate.Limiter // of payload, if that is not the kernel's
+	slow    *rate.Limiter // of payload, if the kernel does not keep the rate
 	capped  bool          // the kernel keeps a rate
 
 	windowed atomic.Bool // the window is smaller than what a reader of bulk waits for
@@ -90,7 +90,7 @@ func (c *Conn) setPacing(bytesPerSecond uint64) error {
 const (
 	// longRTT is the shortest round trip over which what is sent is spread.
 	longRTT = 2 * time.Millisecond
-	// anyRate is more than any link has: the kernel spreads what is sent wherever a rate is set.
+	// anyRate is more than any link carries: with any rate set, the kernel spreads what is sent.
 	anyRate = 1 << 40
 )
 
@@ -103,15 +103,15 @@ func (c *Conn) smooth() {
 	}
 }
 
-// setUnsent bounds how much may wait in the socket to be sent for the first time, so that
-// it takes more only when it is ready for it.
+// setUnsent bounds how many bytes may wait in the socket before they are sent for the first time,
+// so that it takes more only when it is ready for it.
 func (c *Conn) setUnsent(bytes uint64) error {
 	return c.control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, int(bytes))
 	})
 }
 
-// Received returns how many bytes of payload have come, also when the connection has ended.
+// Received returns how many bytes of payload have come; it may be called after the connection has ended.
 func (c *Conn) Received() uint64 { return c.received.Load() }
 
 // Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
@@ -159,8 +159,7 @@ func (c *Conn) sendFile(header wire.Header, file *os.File, at int64) error {
 	return c.copyFile(header, file, at)
 }
 
-// handOver has the kernel send the payload. The header waits for it, so that both
-// leave in one train of segments.
+// handOver makes the kernel send the payload. The header waits for the payload, so that both leave in one train of segments.
 func (c *Conn) handOver(socket *net.TCPConn, header wire.Header, file *os.File, at int64) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -206,7 +205,7 @@ func (c *Conn) copyFile(header wire.Header, file *os.File, at int64) error {
 	return nil
 }
 
-// copyPart sends what begins a frame, if it does, and a part of the payload.
+// copyPart sends a part of the payload, after head if it is the first.
 func (c *Conn) copyPart(head []byte, file *os.File, at int64, length int) error {
 	if err := c.awaitRoom(); err != nil {
 		return fmt.Errorf("send frame: %w", err)

@@ -60,7 +60,7 @@ func (c *Contacts) Prove(ctx context.Context, address string, peer identity.ID) 
 	return rtt, nil
 }
 
-// Keep keeps a contact that was not needed; nil is none.
+// Keep keeps a contact that was not needed; contact may be nil.
 func (c *Contacts) Keep(contact *Contact) {
 	if contact == nil {
 		return
@@ -93,7 +93,7 @@ func (c *Contacts) drop(contact *Contact) {
 	}
 }
 
-// end closes a contact that is kept.
+// end closes a contact that was kept.
 func (c *Contact) end() {
 	c.expiry.Stop()
 	c.Close()
@@ -151,7 +151,7 @@ func (c *Contacts) Ask(ctx context.Context, address string, peer identity.ID, he
 	return contact.Ask(ctx, hello, first)
 }
 
-// Close closes what is kept, and keeps nothing more.
+// Close closes the kept contacts; from then on none is kept.
 func (c *Contacts) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

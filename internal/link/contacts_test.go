@@ -40,7 +40,7 @@ type meeting struct {
 	silent  bool // until nobody waits any more
 }
 
-// meet runs a test whose time is simulated between a door and one who comes there.
+// meet runs a test, in simulated time, between a door and a peer that comes there.
 func meet(t *testing.T, role identity.Role, lasting time.Duration, run func(m *meeting)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &meeting{T: t, net: simnet.New(1), hello: wire.Hello{Stripes: 1, TreeVersion: 1}, refused: make(map[string]int)}
@@ -64,7 +64,7 @@ func meet(t *testing.T, role identity.Role, lasting time.Duration, run func(m *m
 	})
 }
 
-// another returns contacts of an agent's lasting.
+// another returns contacts that last as long as an agent's.
 func (m *meeting) another(role identity.Role, name string) *link.Contacts {
 	return link.NewContacts(m, m.as(identity.ID{Role: role, Name: name}), link.AgentsKeep)
 }
@@ -117,7 +117,7 @@ func (m *meeting) start(security identity.TLS) {
 	}
 }
 
-// refusals returns how often the door has refused somebody by now, by the reasons.
+// refusals returns how often the door has refused somebody so far, by reason.
 func (m *meeting) refusals() map[string]int {
 	synctest.Wait()
 	m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *meeting) refusals() map[string]int {
 	return maps.Clone(m.refused)
 }
 
-// asked returns how many links were asked for by now.
+// asked returns how many links were asked for so far.
 func (m *meeting) asked() int {
 	synctest.Wait()
 	m.mu.Lock()
@@ -133,7 +133,7 @@ func (m *meeting) asked() int {
 	return m.served
 }
 
-// prove has the parent prove that it is there.
+// prove makes the parent prove its identity.
 func (m *meeting) prove() {
 	m.Helper()
 	if rtt, err := m.contacts.Prove(m.Context(), "parent:1", parentID); err != nil || rtt.Round(time.Millisecond) != trip {
@@ -141,7 +141,7 @@ func (m *meeting) prove() {
 	}
 }
 
-// ask asks for a link, which takes as many round trips.
+// ask asks for a link, and checks that it takes so many round trips.
 func (m *meeting) ask(trips time.Duration) {
 	m.Helper()
 	began := time.Now()
@@ -155,7 +155,7 @@ func (m *meeting) ask(trips time.Duration) {
 	}
 }
 
-// A link takes three round trips, and one over a contact that is kept, which serves for one link.
+// A link takes three round trips, but only one over a kept contact, which serves for one link.
 func TestContactSavesTwoRoundTrips(t *testing.T) {
 	for role, lasting := range map[identity.Role]time.Duration{identity.Member: link.AllKeep, identity.Agent: link.AgentsKeep} {
 		for _, plaintext := range []bool{false, true} {
@@ -179,7 +179,7 @@ func TestContactSavesTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// Agents have a contact to each whom they measure, and renew it in time. Others prove once.
+// Agents keep a contact to each peer that they measure, and renew it in time. Others prove an identity once.
 func TestAgentsKeepContacts(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		lacks := func(want bool) {
@@ -205,7 +205,7 @@ func TestAgentsKeepContacts(t *testing.T) {
 	})
 }
 
-// A contact that has broken unseen is replaced when it is used.
+// A contact that broke unnoticed is replaced when it is used.
 func TestBrokenContactIsReplaced(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.prove()
@@ -228,7 +228,7 @@ func TestSilentContactIsGivenUp(t *testing.T) {
 	})
 }
 
-// What is refused is refused: it is not asked for again over another connection.
+// A refusal is final: the link is not asked for again over another connection.
 func TestRefusedOverContact(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.refuses = true
@@ -240,7 +240,7 @@ func TestRefusedOverContact(t *testing.T) {
 	})
 }
 
-// Closed contacts keep none, and can be asked for links.
+// Closed contacts keep nothing, but can still be asked for links.
 func TestClosedContactsKeepNone(t *testing.T) {
 	meet(t, identity.Agent, link.AgentsKeep, func(m *meeting) {
 		m.prove()
@@ -254,7 +254,7 @@ func TestClosedContactsKeepNone(t *testing.T) {
 	})
 }
 
-// A door waits for agents who have proven who they are, for four of each, and not for members.
+// A door waits for agents that have proved their identity, for four connections of each, and not for members.
 func TestDoorWaitsForAgents(t *testing.T) {
 	const come = 6
 	for role, gone := range map[identity.Role]int{identity.Agent: 2, identity.Member: come} {
@@ -278,7 +278,7 @@ func TestDoorWaitsForAgents(t *testing.T) {
 	}
 }
 
-// Contacts of many behind one address keep nobody from coming in.
+// Many contacts behind one address keep nobody else from coming in.
 func TestContactsCrowdNobodyOut(t *testing.T) {
 	for _, role := range []identity.Role{identity.Agent, identity.Member} {
 		meet(t, role, link.AgentsKeep, func(m *meeting) {
@@ -299,7 +299,7 @@ func TestContactsCrowdNobodyOut(t *testing.T) {
 	}
 }
 
-// On real connections it is seen that a contact was closed or reset, and that one is well.
+// On real connections it is noticed that a contact was closed or reset, and that one is intact.
 func TestClosedContactIsSeen(t *testing.T) {
 	for how, linger := range map[string]int{"closed": -1, "reset": 0} {
 		n := newNeighbours(t)

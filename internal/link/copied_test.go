@@ -8,7 +8,7 @@ import (
 )
 
 // In plaintext the kernel moves every byte from the file into the socket, and from the socket into the file, on each stripe of a
-// link; with TLS they pass through buffers.
+// link. With TLS bytes pass through buffers.
 func TestPlaintextIsNotCopied(t *testing.T) {
 	for _, stripes := range []int{1, 4} {
 		for _, plaintext := range []bool{true, false} {

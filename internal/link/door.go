@@ -41,7 +41,7 @@ type Door struct {
 	Log      *slog.Logger
 	// Serve welcomes or refuses a neighbour that asks, and returns when the link is over.
 	Serve func(ctx context.Context, asked *Asked)
-	// Refused hears why a link was not opened.
+	// Refused is told why a link was not opened.
 	Refused func(reason string)
 
 	mu      sync.Mutex
@@ -74,7 +74,7 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// admit has a link opened, unless too many are.
+// admit opens a link, unless too many are being opened.
 func (d *Door) admit(ctx context.Context, raw net.Conn) {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	if !d.enter(&d.opening, source, openingMost, openingEach) {
@@ -125,7 +125,7 @@ type crowd struct {
 	each map[string]int
 }
 
-// enter counts one more, unless there are as many as there may be.
+// enter counts one more peer, unless the limits are reached.
 func (d *Door) enter(there *crowd, from string, most, each int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

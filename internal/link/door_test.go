@@ -70,7 +70,7 @@ func (e *entrance) come() net.Conn {
 	return raw
 }
 
-// enter asks for a link as it should be.
+// enter asks for a link in the proper way.
 func (e *entrance) enter() error {
 	conn, _, err := link.Dial(e.Context(), &net.Dialer{}, e.address, e.child, parentID, wire.Hello{Offer: true, Stripes: 1, TreeVersion: 1})
 	if err == nil {
@@ -110,8 +110,8 @@ func TestDoorTellsWhyItRefuses(t *testing.T) {
 	}
 }
 
-// One source has 64 links being opened at most: more are closed at once, and when those have
-// gone, others come in again.
+// One source can have at most 64 links being opened: further ones are closed at once. When those 64
+// have gone, others come in again.
 func TestDoorIsNotCrowdedByOneSource(t *testing.T) {
 	const each = 64
 	e := open(t, listen(t))
@@ -134,7 +134,7 @@ func TestDoorIsNotCrowdedByOneSource(t *testing.T) {
 	}
 }
 
-// failing is a listener that cannot accept at first, as one without descriptors.
+// failing is a listener that cannot accept at first, like one that is out of descriptors.
 type failing struct {
 	net.Listener
 	failures atomic.Int32
@@ -147,7 +147,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// A door that cannot accept for a while is there again afterwards.
+// A door that could not accept for a while works again afterwards.
 func TestDoorOutlivesWantOfDescriptors(t *testing.T) {
 	listener := &failing{Listener: listen(t)}
 	listener.failures.Store(2)

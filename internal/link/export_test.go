@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// CountBuffers counts the buffers that bytes to be sent, and bytes that come, pass through from now on, until the test ends: none
-// where the kernel moves them. Links that were opened before must have ended, and no others may be.
+// CountBuffers counts the buffers that sent and received bytes pass through, from now until the test ends: none where the kernel
+// moves them. Links opened earlier must have ended, and no others may be open.
 func CountBuffers(t testing.TB) (toSend, thatCame *atomic.Int64) {
 	toSend, thatCame = new(atomic.Int64), new(atomic.Int64)
 	count(t, &given, toSend)
@@ -15,7 +15,7 @@ func CountBuffers(t testing.TB) (toSend, thatCame *atomic.Int64) {
 	return toSend, thatCame
 }
 
-// count has a pool be empty, and counts what is made for it.
+// count empties a pool, and counts what is made for it from then on.
 func count(t testing.TB, pool *sync.Pool, made *atomic.Int64) {
 	usual := pool.New
 	t.Cleanup(func() { *pool = sync.Pool{New: usual} })

@@ -12,9 +12,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Feeding is a link seen from the parent. Its stripes share what is to be sent: each takes
-// the next piece when its connection takes more, so that a slow one keeps none
-// from the others.
+// Feeding is a link seen from the parent. Its stripes share what is to be sent: each takes the next
+// piece when its connection can take more, so that a slow stripe keeps nothing from the others.
 type Feeding struct {
 	stripes
 	supply Supply
@@ -75,7 +74,7 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	go func() {
 		defer close(listened)
 		cancel(f.listen(conn))
-		conn.Close() // whoever is sending ends
+		conn.Close() // this ends the sending
 	}()
 	err := f.send(ctx, l)
 	var bye *Bye
@@ -94,8 +93,8 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 // errDone says that a child has all that it wants.
 var errDone = errors.New("done")
 
-// farewell tells the child why the link ends, and gives it time to close: a connection
-// that is closed with something unread in it takes back what was said.
+// farewell tells the child why the link ends, and gives it time to close: closing a connection with
+// unread bytes in it would discard what was said last.
 func farewell(l *line, bye *Bye, closed <-chan struct{}) {
 	l.conn.raw.SetWriteDeadline(time.Now().Add(heartbeat))
 	if l.conn.Send(wire.AppendBye(nil, bye.Reason, bye.Text, cmp.Or(bye.Offset, l.offset), 0)) != nil {
@@ -109,7 +108,7 @@ func farewell(l *line, bye *Bye, closed <-chan struct{}) {
 	}
 }
 
-// send sends what there is, and a sign of life when there is nothing.
+// send sends what there is and, when there is nothing, signs of life.
 func (f *Feeding) send(ctx context.Context, l *line) error {
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
@@ -159,7 +158,7 @@ func (f *Feeding) do(l *line, t task) (more bool, err error) {
 	return false, nil
 }
 
-// say sends a frame that is no data.
+// say sends a frame that is not DATA.
 func (f *Feeding) say(l *line, what wire.Type, offset uint64, payload []byte) error {
 	f.mu.Lock()
 	header := wire.Header{Type: what, Length: uint32(len(payload)), Offset: offset, TreeVersion: f.version}
@@ -175,7 +174,7 @@ func (f *Feeding) sendPortion(l *line, t task) error {
 	return err
 }
 
-// listen takes what the child says on a stripe until it is done or that breaks.
+// listen hears what the child says on a stripe until the child is done or the stripe breaks.
 func (f *Feeding) listen(conn *Conn) error {
 	for {
 		if err := f.hear(conn); err != nil {

@@ -18,9 +18,9 @@ const (
 
 // gate is what TLS sees of a connection.
 //
-// Until it is open it lets nobody see further than the TLS record that is being read.
-// So it is known, on both ends, where the last record of an opening ends and what is
-// not encrypted begins. Open, it has the records of a frame leave in full segments.
+// Until it is open it lets no reader see further than the TLS record that is being read. So both
+// ends know where the last record of an opening ends and unencrypted bytes begin. Once open, it
+// makes the records of a frame leave in full segments.
 type gate struct {
 	net.Conn
 	open   bool
@@ -29,7 +29,7 @@ type gate struct {
 	given  int // bytes of the header that were passed on
 	left   int // bytes of the record's body that are to come
 
-	more bool // what is written is followed by more at once
+	more bool // what is written is followed at once by more
 }
 
 func (g *gate) Read(p []byte) (int, error) {
@@ -65,7 +65,7 @@ func (g *gate) next() error {
 	return nil
 }
 
-// Write writes a record. Those that are followed by more wait for full segments.
+// Write writes a record. If more follows, the record may wait until a segment is full.
 func (g *gate) Write(p []byte) (n int, err error) {
 	socket, isSocket := g.Conn.(*net.TCPConn)
 	if !isSocket || !g.more {
@@ -77,7 +77,7 @@ func (g *gate) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// sendMore sends bytes that others follow at once.
+// sendMore sends bytes that are followed at once by others.
 func sendMore(socket *net.TCPConn, p []byte) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -91,7 +91,7 @@ func sendMore(socket *net.TCPConn, p []byte) error {
 	return errors.Join(err, failed)
 }
 
-// sendSome sends bytes that others follow at once, until all are sent or one cannot be.
+// sendSome sends bytes that are followed at once by others, until all are sent or an error occurs. It returns the rest.
 func sendSome(fd int, p []byte) (rest []byte, err error) {
 	for len(p) > 0 && err == nil {
 		var n int
@@ -101,8 +101,7 @@ func sendSome(fd int, p []byte) (rest []byte, err error) {
 	return p, err
 }
 
-// retried clears an error after which the same is tried again, when the socket can
-// take more.
+// retried clears an error after which the call is to be repeated once the socket can take more, and reports whether it did.
 func retried(err *error) bool {
 	if errors.Is(*err, unix.EAGAIN) {
 		*err = nil

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After a signal a socket may take something all the same, and then nothing says so: only one that is full is waited for.
+// After a signal a socket may still take something, and then nothing announces that: so only a full socket is waited for.
 func TestSignalsAreNotWaitedFor(t *testing.T) {
 	for _, last := range []error{nil, unix.EAGAIN, unix.EPIPE} {
 		answers := []error{unix.EINTR, unix.EINTR, last}

@@ -7,7 +7,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// place returns where bytes from an offset on go: nowhere, if they have landed before.
+// place returns where bytes from an offset on go, and how many of them; bytes that have landed before are discarded.
 func (t *Taking) place(at uint64, left int64) (to Place, most int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *Taking) isStriped() bool { return t.options.Bounds.Most > 1 }
 // second byte could make millions of them, and they are searched with every frame.
 const mostApart = 4096
 
-// land notes that bytes are where they belong.
+// land notes that bytes have been written where they belong.
 func (t *Taking) land(run span) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A delivery in datagrams has links, too: they prove who the neighbours are, give both a
-// secret to seal datagrams with, and show that the other lives.
+// A delivery in datagrams has links, too. They prove the neighbours' identities, give both ends a
+// secret to seal datagrams with, and show that the other end lives.
 
-// Secret returns what only the two ends of the link know.
+// Secret returns a secret that only the two ends of the link know.
 func (c *Conn) Secret() (secret datagram.Secret, err error) {
 	secure, is := c.data.(*tls.Conn)
 	if !is {
@@ -64,8 +64,8 @@ func (c *Conn) RoundTrip() time.Duration {
 	return measured
 }
 
-// Keep keeps a link beside which datagrams go, at either end, until it breaks or ctx is
-// done, and closes it. It calls each whenever a child's report is due.
+// Keep keeps up a link beside which datagrams go, at either end, until it breaks or ctx is done,
+// and then closes it. It calls each whenever a child's report may be due.
 func Keep(ctx context.Context, conn *Conn, each func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

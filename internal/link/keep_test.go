@@ -13,7 +13,7 @@ import (
 
 func datagrams() wire.Hello { return wire.Hello{Stripes: 1, Datagrams: true} }
 
-// Both ends have one secret, another for every link.
+// Both ends have the same secret, and every link has another.
 func TestSecretIsTheLinks(t *testing.T) {
 	n := newNeighbours(t)
 	secrets := make(map[datagram.Secret]bool)
@@ -41,7 +41,7 @@ func TestSecretIsTheLinks(t *testing.T) {
 	}
 }
 
-// Both ends keep the link for longer than silence would be borne, and end it together.
+// Both ends keep the link for longer than silence is tolerated, and end it together.
 func TestLinkIsKept(t *testing.T) {
 	parent, child := newNeighbours(t).connect(t, datagrams(), 0)
 	if at, err := child.Remote(); err != nil || !at.Addr().IsLoopback() {
@@ -55,7 +55,7 @@ func TestLinkIsKept(t *testing.T) {
 	begun := time.Now()
 	go func() {
 		kept <- link.Keep(ctx, child, func() {
-			if time.Since(begun) > 2500*time.Millisecond { // silence is borne for two seconds
+			if time.Since(begun) > 2500*time.Millisecond { // silence is tolerated for two seconds
 				cancel()
 			}
 		})
@@ -68,7 +68,7 @@ func TestLinkIsKept(t *testing.T) {
 	}
 }
 
-// Bytes have no place on such a link.
+// DATA has no place on such a link.
 func TestBytesAreRefusedBesideDatagrams(t *testing.T) {
 	parent, child := newNeighbours(t).connect(t, datagrams(), 0)
 	if err := parent.Send(wire.Header{Type: wire.Data, Length: 1}.Append(nil)); err != nil {

@@ -53,7 +53,7 @@ func (n neighbours) connect(tb testing.TB, hello wire.Hello, from uint64) (paren
 	return n.ask(tb, hello, from, link.Answer{})
 }
 
-// ask opens one whose child says with its hello what may be sent.
+// ask opens a link whose child says together with its hello what may be sent.
 func (n neighbours) ask(tb testing.TB, hello wire.Hello, from uint64, first link.Answer) (parent, child *link.Conn) {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func (n neighbours) ask(tb testing.TB, hello wire.Hello, from uint64, first link
 	return parent, child
 }
 
-// source supplies a file that is whole.
+// source supplies a file that is complete.
 type source struct {
 	file   *os.File
 	length uint64
@@ -203,7 +203,7 @@ func emptyFile(tb testing.TB) *os.File {
 	return file
 }
 
-// transfer feeds a file to a sink, and returns how both ends ended.
+// transfer feeds a file to a sink, and returns how either end ended.
 func transfer(ctx context.Context, parent, child *link.Conn, from uint64, supply link.Supply, store link.Store) (fed, taken error) {
 	var feeding sync.WaitGroup
 	feeding.Go(func() { fed = link.NewFeeding(ctx, from, supply, link.Options{}).Run(parent) })
@@ -239,7 +239,7 @@ func TestBytesArrive(t *testing.T) {
 	}
 }
 
-// A parent sends what was asked for with the hello, before it hears more.
+// A parent sends what was asked for together with the hello, before it hears anything more.
 func TestParentSendsWhatComesWithTheHello(t *testing.T) {
 	n := newNeighbours(t)
 	for _, plaintext := range []bool{false, true} {
@@ -270,7 +270,7 @@ func TestParentSendsWhatComesWithTheHello(t *testing.T) {
 	}
 }
 
-// What follows the welcome at once, in the same segment, is not TLS's any more.
+// What follows the welcome directly, in the same segment, is no longer taken for TLS.
 func TestPlaintextBeginsAfterTheWelcome(t *testing.T) {
 	n := newNeighbours(t)
 	for range 50 {
@@ -332,7 +332,7 @@ func TestOnlyThePeerThatIsMeantIsSpokenTo(t *testing.T) {
 	accepted.Wait()
 }
 
-// Bytes that were not asked for end the link, and land nowhere: neither where nothing was, nor beyond what was.
+// Bytes that were not asked for end the link and land nowhere, whether they come first or after others.
 func TestBytesBeyondTheCreditEndTheLink(t *testing.T) {
 	const asked = 100
 	n := newNeighbours(t)
@@ -376,7 +376,7 @@ type nowhere struct{ *sink }
 
 func (nowhere) Section(uint64) (link.Place, int64, error) { return link.Place{}, 0, nil }
 
-// Bytes that go nowhere end the link, though they were asked for: nobody goes round in circles with them.
+// Bytes for which there is no place end the link even if they were asked for: the child does not loop for ever.
 func TestBytesThatGoNowhereEndTheLink(t *testing.T) {
 	n := newNeighbours(t)
 	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
@@ -391,7 +391,7 @@ func TestBytesThatGoNowhereEndTheLink(t *testing.T) {
 	sending.Wait()
 }
 
-// C6: a neighbour that is silent is given up, at either end.
+// C6: either end gives up a neighbour that is silent.
 func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	n := newNeighbours(t)
 	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
@@ -407,7 +407,7 @@ func TestSilentNeighbourIsGivenUp(t *testing.T) {
 	}
 }
 
-// cpuTime is what this process has used of processors.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -435,7 +435,7 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// move sends a file over a link of its own into another, or to nowhere.
+// move sends a file, over a link of its own, into another file or to nowhere.
 func (n neighbours) move(b *testing.B, file *os.File, size uint64, plaintext, nowhere bool) {
 	b.Helper()
 	name, flags := filepath.Join(b.TempDir(), "sink"), os.O_CREATE|os.O_WRONLY

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stripes break and come again for as long as a link lives, which may be weeks: what has ended is forgotten. One that is
-// not needed for a while is not: what it had carried before would count again.
+// Stripes break and come again for as long as a link lives, which may be weeks: those that have ended are forgotten. A
+// stripe that is not needed for a while is not forgotten: otherwise what it had carried before would count again.
 func TestLookoutForgetsWhatHasEnded(t *testing.T) {
 	look := &lookout{seen: make(map[*Conn]unix.TCPInfo)}
 	first, second := carrying(t), carrying(t)
@@ -29,7 +29,7 @@ func TestLookoutForgetsWhatHasEnded(t *testing.T) {
 	}
 }
 
-// carrying is a stripe that has carried something.
+// carrying returns a stripe that has carried something.
 func carrying(t *testing.T) *Conn {
 	t.Helper()
 	one, other := sockets(t)

@@ -15,9 +15,9 @@ import (
 // measureTime is how long one measurement may take.
 const measureTime = 2 * time.Second
 
-// RoundTrip returns how long it takes to an address and back. It opens a connection, says
-// nothing, and closes it. The time is the kernel's own, from SYN to SYN-ACK: neither end's
-// programs are in it, however busy they are.
+// RoundTrip returns the round trip to an address. It opens a connection, says nothing, and closes
+// it. The time is the kernel's own, from SYN to SYN-ACK: it does not include the programs at either
+// end, however busy they are.
 func RoundTrip(ctx context.Context, dialer Dialer, address string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
@@ -46,9 +46,9 @@ func dial(ctx context.Context, dialer Dialer, address string) (net.Conn, time.Du
 	return raw, took, nil
 }
 
-// openingTime returns the round trip that the kernel saw when a connection was opened. It
-// has to be asked before anything is sent: a peer cannot know the number that a SYN-ACK has
-// to name, but it could acknowledge early what it can foresee.
+// openingTime returns the round trip that the kernel measured while the connection was opened. It
+// has to be called before anything is sent: a peer cannot guess the number that a SYN-ACK has to
+// name, but it could acknowledge early bytes that it can predict.
 func openingTime(socket syscall.Conn) (time.Duration, error) {
 	control, err := socket.SyscallConn()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/link"
 )
 
-// accepting is a data port that accepts one connection after the other as an agent does.
+// accepting opens a data port that accepts one connection after the other, as an agent does.
 func (n neighbours) accepting(t *testing.T) (address string, ended <-chan error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,7 +20,7 @@ const openTime = 5 * time.Second
 // drained is how much is read, at most, of what a refused peer sent: a few frames that came with the hello.
 const drained = 4 << 10
 
-// protocol is what the opening negotiates, so that no other service is mistaken for a relay.
+// protocol is what the opening negotiates, so that a relay is not confused with another service.
 const protocol = "groupcast-relay/1"
 
 var (
@@ -48,7 +48,7 @@ func Dial(ctx context.Context, dialer Dialer, address string, security identity.
 // takes too long.
 type Contact struct {
 	place     place
-	roundTrip time.Duration // when it was made
+	roundTrip time.Duration // measured when the connection was made
 	made      time.Time
 	keeper    *Contacts // nil if it was made for a link
 	expiry    *time.Timer
@@ -128,7 +128,7 @@ func (c *Contact) greet(ctx context.Context, hello wire.Hello, first Answer) (*C
 	return conn, welcome, nil
 }
 
-// Asked is a link that a neighbour asks for. It is to be welcomed or refused.
+// Asked is a link that a neighbour asks for. The caller has to welcome or refuse it.
 type Asked struct {
 	wire.Hello
 	Peer  identity.Peer
@@ -139,8 +139,7 @@ type Asked struct {
 	secure *tls.Conn
 }
 
-// Accept takes a connection, and finds out who asks for what. The connection is
-// closed if that fails.
+// Accept finds out who asks for what over a connection. If that fails, it closes the connection.
 func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	asked, err := meet(ctx, raw, security)
 	if err != nil {
@@ -149,7 +148,7 @@ func Accept(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, e
 	return asked.hear(ctx, openTime)
 }
 
-// meet finds out who has connected. The connection is closed if that fails.
+// meet finds out who has connected. If that fails, it closes the connection.
 func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
@@ -170,7 +169,7 @@ func meet(ctx context.Context, raw net.Conn, security identity.TLS) (*Asked, err
 	return asked, nil
 }
 
-// hear waits for what is asked. The connection is closed if that fails.
+// hear waits for what the peer asks for. If nothing comes, it closes the connection.
 func (a *Asked) hear(ctx context.Context, patience time.Duration) (_ *Asked, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -209,7 +208,7 @@ func (a *Asked) Part(bye Bye) {
 	}
 }
 
-// past is a deadline that has passed: it ends what waits.
+// past is a deadline that has passed: it ends what waits for a connection.
 var past = time.Unix(1, 0)
 
 // established returns a link whose opening is over.

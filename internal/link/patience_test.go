@@ -42,10 +42,10 @@ func (s *sluggish) Landed(upTo uint64) error {
 	return s.sink.Landed(upTo)
 }
 
-// A neighbour has to make progress in its time. What a disk takes, or what a program does with what has come, is
-// nobody's silence: not the parent's, and not the child's.
+// A neighbour has to make progress in its time. The time that a disk takes, or that a program needs for what has
+// come, does not count as silence: neither the parent's nor the child's.
 func TestOwnTimeIsNotTheNeighbours(t *testing.T) {
-	const long = 5 * time.Second // longer than anybody may be silent
+	const long = 5 * time.Second // longer than a neighbour may be silent
 	for _, plaintext := range []bool{false, true} {
 		for name, slow := range map[string]sluggish{"write": {write: long}, "landed": {landed: long}} {
 			t.Run(fmt.Sprintf("%s plaintext=%t", name, plaintext), func(t *testing.T) {

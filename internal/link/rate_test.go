@@ -15,7 +15,7 @@ type steadiness struct {
 	*sink
 	mu      sync.Mutex
 	last    time.Time
-	longest time.Duration // without any
+	longest time.Duration // the longest time in which nothing landed
 	landed  uint64
 }
 
@@ -27,7 +27,7 @@ func (s *steadiness) Landed(upTo uint64) error {
 	return s.sink.Landed(upTo)
 }
 
-// A low rate is kept, and is no silence with bursts between: a short link takes at once what is that of seconds.
+// A low rate is kept steadily, not as bursts with silence between them: a short link takes at once what is to last for seconds.
 func TestLowRatesAreSteady(t *testing.T) {
 	t.Parallel()
 	n := newNeighbours(t)

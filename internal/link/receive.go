@@ -23,12 +23,12 @@ const (
 	// gatherTime is how long they wait at most. Bytes that come so fast that a chunk takes
 	// less are passed on in chunks.
 	gatherTime = 5 * time.Millisecond
-	// wakeAt is how many bytes a reader of bulk is woken for. Waking it for every segment
-	// costs more than moving the bytes.
+	// wakeAt is how many bytes must be there before a reader of bulk is woken: waking it for every
+	// segment costs more than moving the bytes.
 	wakeAt = 256 << 10
 )
 
-// expectProgress gives the neighbour its time anew.
+// expectProgress starts the neighbour's time anew.
 func (c *Conn) expectProgress() {
 	c.rested, c.progress = time.Now(), 0
 	c.deadline = c.rested.Add(patience)
@@ -42,8 +42,8 @@ func (c *Conn) excuse(since time.Time) {
 	}
 }
 
-// receive moves payload to where it belongs, at most a chunk, and returns how much it
-// moved. Where both ends are the kernel's, it never leaves it.
+// receive moves payload to where it belongs, at most a chunk, and returns how many bytes it moved.
+// If both the connection and the file are the kernel's, the bytes never leave it.
 func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	c.gathering = false
 	c.excuse(c.rested)
@@ -55,8 +55,8 @@ func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
 	case c.bulk:
 		least = length
 	}
-	// enough tells, when no more is there, whether what has come is passed on. If not, it
-	// has the reader woken when it is worth it.
+	// enough is called when no more bytes are there, and reports whether those that have come are
+	// passed on. If not, it sees to it that the reader is woken when there are more.
 	enough := func(moved int64) bool {
 		if moved > 0 && moved < least && !c.gathering {
 			c.gathering = true
@@ -119,7 +119,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 			c.excuse(begun)
 			moved += int64(written)
 			switch {
-			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // it has come on another stripe, or belongs nowhere
+			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // the bytes have come on another stripe, or belong nowhere
 				return moved, failed
 			case failed != nil:
 				return moved, &StorageError{failed}
@@ -135,7 +135,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 	return moved, err
 }
 
-// fill reads what there is. Of bulk, it gathers whole records.
+// fill reads what is there. In bulk it goes on as long as whole records come.
 func (c *Conn) fill(part []byte) (filled int, err error) {
 	for {
 		n, err := c.data.Read(part[filled:])

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever runs are added in whatever order: they are what a set of single bytes is.
+// Spans are the same as a set of single bytes, whatever runs are added in whatever order.
 func TestSpansAreASet(t *testing.T) {
 	const most = 64
 	rapid.Check(t, func(t *rapid.T) {

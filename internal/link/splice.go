@@ -19,7 +19,7 @@ import (
 // pipe is what bytes pass through between a socket and a file, in the kernel.
 type pipe struct {
 	read, write int
-	dropped     runtime.Cleanup // closes it, if nobody did
+	dropped     runtime.Cleanup // closes it if nobody did
 }
 
 // pipeSize is how much a pipe holds.
@@ -54,8 +54,8 @@ func closeEnds(ends [2]int) {
 	unix.Close(ends[1])
 }
 
-// splice has the kernel move bytes from a socket into a file. It returns what it moved when
-// that is all, or enough, or an error comes first.
+// splice has the kernel move bytes from a socket into a file. It returns how many it moved: all, or
+// enough of them, or those before an error.
 func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(moved int64) bool) (moved int64, err error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(m
 	}
 	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, excuse: c.excuse}
 	err = raw.Read(s.step)
-	if s.held > 0 { // of bytes that nobody wants
+	if s.held > 0 { // bytes in it that nobody wants
 		p.close()
 	} else {
 		pipes.Put(p)
@@ -82,10 +82,10 @@ func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(m
 // splicing is one splice under way.
 type splicing struct {
 	pipe   *pipe
-	to     syscall.RawConn // of a file that others may close
+	to     syscall.RawConn // of a file that another goroutine may close
 	at     int64
 	length int64
-	left   int64 // bytes to come into the file
+	left   int64 // bytes that the file still lacks
 	held   int   // bytes in the pipe
 	enough func(moved int64) bool
 	full   func() bool // see Place
@@ -93,7 +93,7 @@ type splicing struct {
 	err    error
 }
 
-// step moves what there is, and reports whether nothing has to be waited for.
+// step moves what is there, and reports whether splice need not wait for more.
 func (s *splicing) step(fd uintptr) (done bool) {
 	for s.left > 0 {
 		n, err := unix.Splice(int(fd), nil, s.pipe.write, nil, int(min(s.left, pipeSize)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
@@ -126,7 +126,7 @@ func (s *splicing) empty() bool {
 			s.write(int(fd))
 		}
 	})
-	if err != nil { // it is closed: what belongs there has come on another stripe
+	if err != nil { // the file is closed: what belongs there has come on another stripe
 		s.err = err
 	}
 	return s.err == nil
@@ -141,7 +141,7 @@ func (s *splicing) write(fd int) {
 		err = io.ErrShortWrite
 	}
 	if err != nil && s.full != nil && noroom.Is(err) && s.full() {
-		return // what is in the pipe is written again
+		return // what is in the pipe will be written again
 	}
 	if err != nil {
 		s.err = &StorageError{os.NewSyscallError("splice", err)}

@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
-// inode identifies a pipe as long as it is open; zero if that is closed.
+// inode identifies a pipe as long as it is open; it is zero once that is closed.
 func (p *pipe) inode(t *testing.T) uint64 { return inodeOf(t, p.read) }
 
 func inodeOf(t *testing.T, fd int) uint64 {
@@ -29,7 +29,7 @@ func inodeOf(t *testing.T, fd int) uint64 {
 	return stat.Ino
 }
 
-// Pipes that were used at once and are not any more are closed, not only forgotten.
+// Pipes that were in use at the same time and no longer are get closed, not only forgotten.
 func TestPipesThatNobodyUsesAreClosed(t *testing.T) {
 	open := make(map[uint64]int) // inode → descriptor
 	for _, p := range newPipes(t, 20) {
@@ -61,7 +61,7 @@ func newPipes(t *testing.T, number int) (made []*pipe) {
 	return made
 }
 
-// A pipe that its user has closed is nobody's: its descriptors may be another's by the time that it is dropped.
+// A pipe that its user has closed is not closed again when it is dropped: its descriptors may be another's by then.
 func TestPipesAreClosedOnce(t *testing.T) {
 	for _, p := range newPipes(t, 20) {
 		p.close()
@@ -77,7 +77,7 @@ func TestPipesAreClosedOnce(t *testing.T) {
 	}
 }
 
-// A slow link has every receive end by its deadline: that costs no pipe.
+// On a slow link every receive ends by its deadline; that costs no pipe.
 func TestPipesAreKeptAfterADeadline(t *testing.T) {
 	child, _ := sockets(t)
 	if err := child.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
@@ -88,7 +88,7 @@ func TestPipesAreKeptAfterADeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for range 100 { // what is put into the pool may be dropped at once, under the race detector at random
+	for range 100 { // under the race detector the pool drops at random what is put into it
 		p, err := newPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestPipesAreKeptAfterADeadline(t *testing.T) {
 	t.Error("a pipe that was empty was thrown away, every time")
 }
 
-// Where no more files may be open there is no pipe, and what comes arrives all the same: no neighbour is to blame.
+// If no more files may be open there is no pipe, but the bytes arrive all the same: it is not the neighbour's fault.
 func TestWithoutAPipeAllComes(t *testing.T) {
 	child, parent := sockets(t)
 	want := []byte("what comes")
@@ -135,7 +135,7 @@ func TestWithoutAPipeAllComes(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for p, err := newPipe(); err == nil; p, err = newPipe() { // those that others have left
+	for p, err := newPipe(); err == nil; p, err = newPipe() { // those that others have left in the pool
 		p.close()
 	}
 	conn := &Conn{raw: child, data: child}
@@ -149,7 +149,7 @@ func TestWithoutAPipeAllComes(t *testing.T) {
 	}
 }
 
-// What it takes until a disk has room is not the neighbour's time.
+// The time until a disk has room does not count as the neighbour's.
 func TestSpliceExcusesTheDisk(t *testing.T) {
 	child, parent := sockets(t)
 	if _, err := parent.Write(make([]byte, 100)); err != nil {

@@ -31,7 +31,7 @@ func (f *Feeding) attach(conn *Conn) *line {
 	return l
 }
 
-// detach has others send again what may be lost with a stripe.
+// detach leaves it to other stripes to send again what may be lost with this one.
 func (f *Feeding) detach(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *Feeding) announce() {
 type task struct {
 	Portion
 	offset  uint64
-	stripes int // that the child is to be told of; zero for nothing
+	stripes int // the number to tell the child; zero for nothing
 	changed <-chan struct{}
 }
 
@@ -88,8 +88,9 @@ func (f *Feeding) claim(l *line) (task, error) {
 	return t, nil
 }
 
-// relieve has a stripe that has had nothing to do for two beats send what was given to
-// another before them, if the child waits for that: the other is slow, or stands still.
+// relieve is for a stripe that has had nothing to do for two beats. If the child waits for bytes
+// that were given to another stripe before that, this other is slow or stands still, and its bytes
+// are sent again.
 func (f *Feeding) relieve(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// gathering is a link that its parent dials, and of which the child says how many
-// stripes it is to have.
+// gathering is a link that its parent dials; the child says how many stripes it is to have.
 type gathering struct {
 	testing.TB
 	neighbours
@@ -75,7 +74,7 @@ func (g *gathering) wantStripes(want int32) {
 	}
 }
 
-// held is a sink that asks for nothing more until it is let go.
+// held is a sink that asks for nothing more until it is released.
 type held struct {
 	*sink
 	free chan struct{}
@@ -91,8 +90,7 @@ func (h *held) Answer() link.Answer {
 	return answer
 }
 
-// A link that is steered has the stripes that it is told to have, more and fewer, and
-// loses nothing by that.
+// A steered link has as many stripes as it is told, when that is more and when it is fewer, and loses nothing when that changes.
 func TestSteer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// Store is where a child puts what it is fed.
+// Store is where a child puts the bytes that it gets.
 type Store interface {
 	// Section returns where the bytes from an offset on go, and how many fit there.
 	Section(offset uint64) (to Place, most int64, err error)
@@ -44,7 +44,7 @@ func (p Place) writer() io.Writer {
 
 // insisting writes again when there was no room, if there is some then.
 type insisting struct {
-	to   io.Writer // goes on where it was after an error
+	to   io.Writer // after an error it goes on where it was
 	full func() bool
 }
 
@@ -65,10 +65,10 @@ type Answer struct {
 	Credit      uint64     // everything before it may be sent
 	TreeVersion uint64
 	Done        bool            // nothing more is wanted
-	Changed     <-chan struct{} // closed when asking again brings something else
+	Changed     <-chan struct{} // closed when another call may bring something else
 }
 
-// since returns the frames that tell what has changed.
+// since returns the frames that tell what has changed since told.
 func (a Answer) since(told Answer) (frames []byte) {
 	if a.Ack != told.Ack || a.Level != told.Level {
 		frames = wire.Header{Type: wire.Ack, Level: a.Level, Offset: a.Ack, TreeVersion: a.TreeVersion}.Append(frames)

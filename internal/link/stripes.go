@@ -20,15 +20,15 @@ type Open func(ctx context.Context, stripe int) (*Conn, error)
 
 // Options say what a link may be made of.
 type Options struct {
-	// Bounds are how many stripes it may have; the zero Bounds are one.
+	// Bounds say how many stripes the link may have; the zero Bounds allow one.
 	Bounds parallel.Bounds
 	// Open opens more stripes. It is nil at the end that accepts them.
 	Open Open
-	// Earlier is the number that a link to the same neighbour ended with; zero if there was none.
+	// Earlier is the number of stripes that the last link to the same neighbour ended with; zero if there was none.
 	Earlier int
-	// Chosen, if it is set, hears what the parent's end decides about the number.
+	// Chosen, if set, is told what the parent's end decides about the number of stripes.
 	Chosen func(parallel.Choice)
-	// Steered says that Steer decides about the number, and not what the parent's end measures.
+	// Steered says that Steer decides about the number of stripes, instead of what the parent's end measures.
 	Steered bool
 }
 
@@ -45,7 +45,7 @@ var errEnded = errors.New("the link has ended")
 // breaks alone is opened again by the end that opened it.
 type stripes struct {
 	options Options
-	serve   func(ctx context.Context, conn *Conn) error // feeds or takes over one until it ends
+	serve   func(ctx context.Context, conn *Conn) error // feeds or takes over one connection until that ends
 	ctx     context.Context
 	end     context.CancelCauseFunc // ends all of them
 	running sync.WaitGroup
@@ -125,7 +125,7 @@ func (s *stripes) Admits(stripe int) bool {
 	return most > 1 && stripe < most && s.living() < 2*most && s.ctx.Err() == nil
 }
 
-// refuse notes that the neighbour does not take a stripe.
+// refuse notes that the neighbour has refused a stripe.
 func (s *stripes) refuse(stripe int) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -181,7 +181,7 @@ func (s *stripes) want(number int) {
 	}
 }
 
-// keep keeps a stripe open until the link ends. The end that does not open it runs it once.
+// keep runs a stripe, and opens it again until the link ends. The end that does not open stripes runs it once.
 func (s *stripes) keep(stripe int, conn *Conn) {
 	wait := time.Duration(0)
 	if conn != nil {

@@ -22,7 +22,7 @@ import (
 type carrier struct {
 	net.Conn
 	came atomic.Int64
-	pace time.Duration // that it takes for a kilobyte
+	pace time.Duration // the time that it takes for a kilobyte
 }
 
 func (c *carrier) Read(p []byte) (int, error) {
@@ -43,7 +43,7 @@ type striped struct {
 	pace     func(stripe int) time.Duration // of a stripe, before it is opened
 
 	mu       sync.Mutex
-	carriers [][]*carrier // of each stripe, one for each time that it was opened
+	carriers [][]*carrier // for each stripe, one carrier for each time that it was opened
 	feeding  *link.Feeding
 }
 
@@ -85,7 +85,7 @@ func (s *striped) open(ctx context.Context, stripe int, hello wire.Hello) (*link
 	return conn, err
 }
 
-// accept lets stripes join the link, whose first one begins it.
+// accept lets stripes join the link, which begins with the first one.
 func (s *striped) accept(ctx context.Context, supply link.Supply, options link.Options, accepted *sync.WaitGroup) (fed chan error) {
 	fed = make(chan error, 1)
 	accepted.Go(func() {
@@ -175,12 +175,12 @@ func TestStripesCarryTogether(t *testing.T) {
 	}
 }
 
-// A slow stripe never holds the others: what each carries is what it is ready for, and when
-// there is nothing else to do, they carry what it does not.
+// A slow stripe never holds up the others: each carries what it is ready for and, when there is
+// nothing else to do, what the slow one does not carry.
 func TestSlowStripeHoldsNobody(t *testing.T) {
 	s := newStriped(t)
 	s.pace = func(stripe int) time.Duration {
-		if stripe == 0 { // it is there before the others
+		if stripe == 0 { // the first stripe is there before the others
 			return 60 * time.Millisecond
 		}
 		return 0
@@ -216,8 +216,8 @@ type breaking struct {
 	begun bool
 }
 
-// Landed breaks a stripe now and then, each but the last in its turn, a while after all are open: before, one that
-// is left alone may not have joined yet.
+// Landed breaks a stripe now and then, in turn, each but the last one; it begins a while after all are open, as a
+// stripe that is left alone may not have joined before.
 func (b *breaking) Landed(upTo uint64) error {
 	b.striped.mu.Lock()
 	defer b.striped.mu.Unlock()
@@ -236,7 +236,7 @@ func (b *breaking) Landed(upTo uint64) error {
 
 func (b *breaking) Section(offset uint64) (link.Place, int64, error) { return b.sink.Section(offset) }
 
-// Any subset may die and come back: what was on its way comes on the others.
+// Any subset of the stripes may die and come back: what was under way on them comes on the others.
 func TestStripesDieAndComeBack(t *testing.T) {
 	for _, plaintext := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plaintext=%t", plaintext), func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestStripesDieAndComeBack(t *testing.T) {
 	}
 }
 
-// The link is broken when all its stripes are.
+// The link breaks when all its stripes have.
 func TestLinkWithoutStripesIsBroken(t *testing.T) {
 	s := newStriped(t)
 	file, content := randomFile(t, 8<<20)
@@ -294,7 +294,7 @@ func (c *cutting) Landed(upTo uint64) error {
 	return c.sink.Landed(upTo)
 }
 
-// Where bytes can go only one after the other, there is one stripe, and what does not follow is refused.
+// If bytes can only go one after the other there is one stripe, and bytes out of order are refused.
 func TestOneStripeIsInOrder(t *testing.T) {
 	n := newNeighbours(t)
 	parent, child := n.connect(t, wire.Hello{Stripes: 1}, 0)
@@ -311,8 +311,8 @@ func TestOneStripeIsInOrder(t *testing.T) {
 	}
 }
 
-// Pieces may come in any order, so many apart from each other; a sender that leaves out every second byte would have the
-// child note, and look through, as many as it was asked for bytes.
+// Pieces may come in any order, but only so many apart from each other: a sender that leaves out every second byte would
+// make the child note, and search, as many runs as it asked for bytes.
 func TestPiecesApartAreBounded(t *testing.T) {
 	const most = 4096
 	n := newNeighbours(t)

@@ -30,7 +30,7 @@ type Portion struct {
 	Length uint64
 	// End is set when everything was sent before, and length and root are known.
 	End *End
-	// Changed is closed when asking again can bring something else.
+	// Changed is closed when another call may bring something else.
 	Changed <-chan struct{}
 	// TreeVersion is the version of the tree by which the child is fed.
 	TreeVersion uint64
@@ -45,10 +45,10 @@ type End struct {
 // Supply is where a parent takes what it feeds one child. Stripes ask it one after
 // the other, and send at the same time.
 type Supply interface {
-	// Next returns what there is for the child from an offset on, at most so many bytes.
+	// Next returns what there is for the child from an offset on, at most most bytes.
 	// An error ends the link; a *Bye tells the child why.
 	Next(offset, most uint64) (Portion, error)
-	// Sent says that a portion from an offset on has been sent, or as much of it as could be.
+	// Sent says that a portion from an offset on has been sent, or as much of it as was possible.
 	Sent(offset uint64, portion Portion)
 	// Acked says what the child acknowledges. An error ends the link.
 	Acked(upTo uint64, level wire.Level) error

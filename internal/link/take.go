@@ -25,7 +25,7 @@ type Taking struct {
 	landed spans  // and these runs behind it
 	end    *End
 	told   bool // the store knows the end
-	bid    bool // the parent was told that nothing more is wanted
+	bid    bool // the parent has been told that nothing more is wanted
 
 	has atomic.Uint64 // everything before it has landed; for callers that do not wait for the store, which may take its time
 }
@@ -65,7 +65,7 @@ func (t *Taking) take(ctx context.Context, conn *Conn) error {
 	go func() {
 		defer close(answered)
 		cancel(t.answer(ctx, conn))
-		conn.Close() // whoever is reading ends
+		conn.Close() // this ends the reading
 	}()
 	err := t.read(conn)
 	conn.Close()
@@ -76,7 +76,7 @@ func (t *Taking) take(ctx context.Context, conn *Conn) error {
 
 // read takes frames until the stripe breaks.
 func (t *Taking) read(conn *Conn) error {
-	var version uint64 // of the tree, as the parent last said here: it only grows
+	var version uint64 // of the tree, as the parent last told it on this stripe: it never decreases
 	for {
 		header, err := conn.readHeader()
 		if err == nil && header.TreeVersion < version && header.Type != wire.Bye {
@@ -175,8 +175,8 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 	}
 }
 
-// farewell says that nothing more is wanted, and gives the parent time to close: a
-// connection that is closed with something unread in it takes back what was said.
+// farewell says that nothing more is wanted, and gives the parent time to close: closing a
+// connection with unread bytes in it would discard what was said last.
 func (t *Taking) farewell(ctx context.Context, conn *Conn, now Answer) error {
 	t.finish()
 	if err := conn.Send(wire.AppendBye(nil, wire.Done, "", now.Ack, now.TreeVersion)); err != nil {

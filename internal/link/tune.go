@@ -10,10 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// lookInterval is how often the kernel is asked how a link does.
+// lookInterval is how often the kernel is asked how a link is doing.
 const lookInterval = 100 * time.Millisecond
 
-// tune has the link have as many stripes as serve it, while it runs.
+// tune gives the link as many stripes as serve it, while it runs.
 func (f *Feeding) tune(first *Conn) {
 	if f.options.Bounds.Most <= 1 || f.options.Steered {
 		return
@@ -53,7 +53,7 @@ func (f *Feeding) Steer(stripes int) {
 	f.choose(parallel.Choice{Stripes: stripes, Reason: parallel.Fixed, Piece: steeredPiece})
 }
 
-// choose has the link have another number of stripes.
+// choose sets the number of stripes and the size of pieces.
 func (f *Feeding) choose(choice parallel.Choice) {
 	f.mu.Lock()
 	f.choice = choice
@@ -68,7 +68,7 @@ func (f *Feeding) choose(choice parallel.Choice) {
 	}
 }
 
-// handOut has the stripes be given pieces of another size.
+// handOut sets the size of the pieces that stripes are given.
 func (f *Feeding) handOut(piece uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,7 @@ func (o *lookout) at(now time.Time, conns []*Conn) parallel.Facts {
 	for _, conn := range conns {
 		info := conn.Info()
 		if info == nil {
-			continue // it ends
+			continue // it is ending
 		}
 		before := o.seen[conn]
 		o.seen[conn] = *info

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largestFirst is the largest window that a handshake can tell of: it is not scaled.
+// largestFirst is the largest window that a handshake can announce, as windows are not scaled in it.
 const largestFirst = 64 << 10
 
 // Unbounded is a window that does not bound anything.
 const Unbounded = 1 << 30
 
-// SetFirstWindow bounds the window of all connections that a listener accepts from now on,
-// from their first segment on.
+// SetFirstWindow bounds the window of all connections that a listener accepts from now on, from their first segment on.
 //
-// It is the listener's buffer that is set, of which half is a window, and not the clamp of
-// its windows, which accepted sockets inherit as well: by a small one the kernel would choose
-// a small window scale, and the connection could never have more than 64 or 128 KiB. The
-// buffer is unlocked again, so that it grows with what an accepted connection is allowed.
+// It sets the listener's buffer, of which half is a window. Accepted sockets also inherit a clamp
+// of the windows, but with a small clamp the kernel would choose a small window scale, and the
+// connection could never have more than 64 or 128 KiB. The buffer is unlocked again, so that it can
+// grow as the window that an accepted connection is allowed does.
 func SetFirstWindow(listener net.Listener, bytes int) error {
 	socket, isSocket := listener.(syscall.Conn)
 	if !isSocket {
@@ -41,7 +40,7 @@ func SetFirstWindow(listener net.Listener, bytes int) error {
 
 // What SO_BUF_LOCK says of a socket's receive buffer.
 const (
-	unlocked = 0 // the kernel makes it larger as it sees fit, and the window's clamp with it
+	unlocked = 0 // the kernel enlarges it as it sees fit, and the window's clamp with it
 	locked   = 2 // SOCK_RCVBUF_LOCK: it stays as it is
 )
 
@@ -59,7 +58,7 @@ var canLock = sync.OnceValue(func() bool {
 // HoldsWindows reports whether the kernel keeps the windows that it is told.
 func HoldsWindows() bool { return canLock() }
 
-// setBuffer sets the receive buffer; the kernel doubles what it is told.
+// setBuffer sets the receive buffer; the kernel doubles the given size.
 func setBuffer(fd, bytes, lock int) error {
 	if !canLock() {
 		return nil
@@ -79,8 +78,8 @@ const largestHeld = 256 << 10
 // the buffer alone bounds it.
 const spare = 4
 
-// SetWindow bounds the window that the other end is shown: it sends so many bytes in a
-// round trip at most. More takes effect at once, less when what was shown is used up.
+// SetWindow bounds the window that the other end is shown, and so how many bytes it sends in a
+// round trip. An increase takes effect at once, a decrease when the window shown before is used up.
 //
 // It is to be called again from time to time, even with the same window: when the kernel learns that
 // segments are larger than it thought, it sets the clamp to the part of the buffer that can be a window.

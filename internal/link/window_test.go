@@ -48,7 +48,7 @@ func infoOf(t *testing.T, socket *net.TCPConn) *unix.TCPInfo {
 }
 
 // "Control is on the accept path too, so that the first window of a new connection is already
-// right" (design), and a small one does not bound those that come after it.
+// right" (design). A small first window does not bound the windows after it.
 func TestFirstWindowIsSmallAndCanGrow(t *testing.T) {
 	dialed, accepted := dialed(t, 8<<10)
 	if shown := infoOf(t, dialed).Snd_wnd; shown < 4<<10 || shown > 8<<10 {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Err says that there is no room, whichever bound that is.
+// Err says that there is no room, whatever bound is reached.
 var Err = errors.New("no room on disk")
 
 // Is reports whether an error says that there is no room, or that a disk or a quota is full.
@@ -16,7 +16,7 @@ func Is(err error) bool {
 	return errors.Is(err, Err) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// Named makes an error that says so an Err, and leaves others alone.
+// Named turns an error for which Is is true into an Err, and leaves others as they are.
 func Named(err error) error {
 	if errors.Is(err, Err) || !Is(err) {
 		return err

@@ -12,15 +12,15 @@ import (
 // another waits for the place.
 const PlaceFor = 15 * time.Second
 
-// Place is what a client has that was let in.
+// Place is what a client that was let in has.
 type Place struct {
 	Client string
 	Share
-	// Silent is for how long it has brought nothing, though it might.
+	// Silent is how long it has brought nothing, though it could have.
 	Silent time.Duration
 }
 
-// Room is what there is for a client's minimum on the link.
+// Room says whether there is room for a client's minimum on the link.
 type Room struct {
 	Fits  bool
 	Taken bytesize.Size // of the link, by all minimums together
@@ -49,7 +49,7 @@ func (p Policy) RoomFor(share Share, others []Place) Room {
 	if room.Fits = left <= p.Link; !room.Fits {
 		return room
 	}
-	for _, one := range given { // what came later may have been enough
+	for _, one := range given { // those chosen later may have been enough
 		if left+one.Minimum <= p.Link {
 			left += one.Minimum
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// silent is a place of a client that has brought nothing for so many seconds.
+// silent returns a place of a client that has brought nothing for so many seconds.
 func silent(client string, minimum bytesize.Size, priority, seconds int) policy.Place {
 	return policy.Place{Client: client, Share: policy.Share{Minimum: minimum, Priority: priority}, Silent: time.Duration(seconds) * time.Second}
 }

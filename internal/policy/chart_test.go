@@ -23,7 +23,7 @@ type schema struct {
 	Defs             map[string]*schema `json:"$defs"`
 }
 
-// The chart takes the keys that a gatherer takes, no more and no less, and numbers up to the same limits.
+// The chart accepts exactly the keys that a gatherer accepts, and numbers up to the same limits.
 func TestChartKnowsThePolicy(t *testing.T) {
 	text, err := os.ReadFile("../../charts/groupcast/values.schema.json")
 	if err != nil {
@@ -53,7 +53,7 @@ func TestChartKnowsThePolicy(t *testing.T) {
 	}
 }
 
-// keys returns the keys of a struct in YAML, with those of what it embeds.
+// keys returns the YAML keys of a struct, including those of embedded structs.
 func keys(of reflect.Type) []string {
 	var all []string
 	for _, field := range reflect.VisibleFields(of) {

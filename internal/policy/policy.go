@@ -1,5 +1,4 @@
-// Package policy says which client of a gatherer is to get what: by its name, its labels and
-// its groups, never by what it claims.
+// Package policy says what each client of a gatherer is to get: by its name, its labels and its groups, never by what it claims.
 package policy
 
 import (
@@ -16,12 +15,12 @@ import (
 	"github.com/groupcast/groupcast/internal/spell"
 )
 
-// Admission is what happens to a client whose minimum does not fit beside the others'.
+// Admission says what happens to a client whose minimum does not fit beside those of the others.
 type Admission string
 
 // The admissions.
 const (
-	// Admit lets it in: all get less, the minimums first and then by priority.
+	// Admit lets it in: all get less. Minimums are served first, and then it goes by priority.
 	Admit Admission = "admit"
 	// Queue lets it wait until others have left, or bring nothing any more.
 	Queue Admission = "queue"
@@ -31,48 +30,47 @@ const (
 
 // Share is what a client gets. Rates are bytes per second.
 type Share struct {
-	// Target is what it should get, Minimum what it should get even where the targets do not fit.
+	// Target is what it should get; Minimum is what it should get even if the targets do not fit.
 	Target  bytesize.Size `json:"target,omitempty"`
 	Minimum bytesize.Size `json:"minimum,omitempty"`
-	// Priority says who comes first: the higher one.
+	// Priority says who comes first: the client with the higher one.
 	Priority int `json:"priority,omitempty"`
-	// Max is what it gets at most; zero is no bound.
+	// Max is the most that it gets; zero means no bound.
 	Max bytesize.Size `json:"max,omitempty"`
-	// MaxConnections is how many data connections it has at most; zero leaves it to the controller.
+	// MaxConnections is the most data connections that it has; zero leaves that to the controller.
 	MaxConnections int `json:"maxConnections,omitempty"`
-	// MaxStored is how many bytes it may have on the gatherer's disk; zero is no bound.
+	// MaxStored is how many bytes it may have on the gatherer's disk; zero means no bound.
 	MaxStored bytesize.Size `json:"maxStored,omitempty"`
 }
 
-// Rule gives a share to the clients that it fits.
+// Rule gives a share to the clients that match it.
 type Rule struct {
-	// Clients are names, or patterns with * and ?; none fits every name.
+	// Clients are names, or patterns with * and ?; without any, all names match.
 	Clients []string `json:"clients,omitempty"`
-	// Labels are all to be those of the client. What a client says of itself counts only with
-	// TrustLabels.
+	// Labels must all be labels of the client. What a client says about itself counts only with TrustLabels.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Groups are names of groups, or patterns; one is to be a group that the managers let the client join.
+	// Groups are names of groups, or patterns; one of them must match a group that the managers let the client join.
 	Groups []string `json:"groups,omitempty"`
 
 	Share
 }
 
-// Policy is what is agreed.
+// Policy says which clients get what.
 type Policy struct {
 	// Rules are tried in their order.
 	Rules []Rule `json:"rules,omitempty"`
-	// Default is for clients that no rule fits.
+	// Default is for clients that no rule matches.
 	Default Share `json:"default"`
-	// Link is how many bytes per second the way to the gatherer carries; zero is found out.
+	// Link is how many bytes per second the way to the gatherer carries; if it is zero that is measured.
 	Link bytesize.Size `json:"link,omitempty"`
-	// TrustLabels has the labels count that clients say they have. Without it only those count
-	// that an operator attaches a client with: a client could claim any.
+	// TrustLabels makes the labels count that clients say they have. Without it only those count
+	// with which an operator attaches a client: a client could claim any.
 	TrustLabels bool `json:"trustLabels,omitempty"`
-	// Admission is admit where it is empty.
+	// Admission counts as admit if it is empty.
 	Admission Admission `json:"admission,omitempty"`
 }
 
-// Parse reads a policy as YAML. An empty one is a mistake: whoever wants no rules writes "default: {}".
+// Parse reads a policy as YAML. An empty one is a mistake: for no rules write "default: {}".
 func Parse(text []byte) (Policy, error) {
 	var p Policy
 	if err := checkOne(text); err != nil {
@@ -87,7 +85,7 @@ func Parse(text []byte) (Policy, error) {
 // separator stands between the documents of a YAML file.
 var separator = regexp.MustCompile(`(?m)^---([ \t].*)?$`)
 
-// checkOne says what is wrong with a text that is not one document, of which a parser would take the first.
+// checkOne returns what is wrong if a text is not exactly one document; a parser would take the first of several.
 func checkOne(text []byte) error {
 	documents := 0
 	for _, document := range separator.Split(string(text), -1) {
@@ -115,7 +113,7 @@ const (
 	maxPriority    = 1000
 )
 
-// Validate reports all that is wrong.
+// Validate reports everything that is wrong.
 func (p Policy) Validate() error {
 	var problems []error
 	if len(p.Rules) > maxRules {
@@ -177,7 +175,7 @@ func (s Share) validate(where string) error {
 type Client struct {
 	Name   string
 	Labels map[string]string
-	// Groups are those that it may join.
+	// Groups are those that the client may join.
 	Groups []string
 }
 
@@ -203,7 +201,7 @@ func (r Rule) fits(client Client) bool {
 	return matches(r.Clients, client.Name) && (slices.Contains(client.Groups, allGroups) || matches(r.Groups, client.Groups...))
 }
 
-// matches reports whether a pattern matches one of some names. Without patterns everybody does.
+// matches reports whether one of the patterns matches one of the names. Without patterns everything matches.
 func matches(patterns []string, names ...string) bool {
 	for _, pattern := range patterns {
 		for _, name := range names {

@@ -36,8 +36,8 @@ link: 10MB
 admission: queue
 `
 
-// The first rule that fits a client holds for it: its name has to fit one of the patterns, and it
-// has to have all labels. The default is for the others.
+// The first rule that matches a client applies to it: its name must match one of the patterns, and
+// it must have all labels. The default is for the others.
 func TestTheFirstRuleThatFitsHolds(t *testing.T) {
 	p, err := policy.Parse([]byte(text))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTheFirstRuleThatFitsHolds(t *testing.T) {
 	}
 }
 
-// What the documentation shows can be set, and numbers can be plain.
+// What the documentation shows is a valid policy, and numbers can be plain.
 func TestDocumentedPolicyIsOne(t *testing.T) {
 	page, err := os.ReadFile("../../docs/gathering.md")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestDocumentedPolicyIsOne(t *testing.T) {
 	}
 }
 
-// Every mistake is named with where it is and what is wanted.
+// Every mistake is named, with where it is and what is wanted.
 func TestMistakesAreNamed(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"default: {targte: 1}":                     `unknown field "targte"`,
@@ -128,7 +128,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// Whatever text is accepted is the same policy when it was written and read again.
+// Any text that is accepted gives the same policy after it is written and read again.
 func FuzzParse(f *testing.F) {
 	for _, one := range []string{text, "default: {}", "{link: 1kB, admission: queue, default: {minimum: 1MB}}", "rules: [{clients: [a]}, {clients: [b], max: -2}]", "a: &a [*a]"} {
 		f.Add([]byte(one))
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever was parsed is the same after it was written, and after it went over the API.
+// A parsed policy is the same after it is written and read, and after it goes over the API.
 func TestPoliciesOutliveTheirForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Map(rapid.Uint64Range(0, 1<<40), func(n uint64) bytesize.Size { return bytesize.Size(n) })
@@ -184,7 +184,7 @@ func TestPoliciesOutliveTheirForms(t *testing.T) {
 	})
 }
 
-// What a message of the API says that is no policy is named, and nothing in it panics.
+// If a message of the API is not a valid policy, the error names what is wrong, and nothing panics.
 func TestMessagesThatAreNoPolicy(t *testing.T) {
 	if err := policy.Of(nil).Validate(); err != nil {
 		t.Errorf("an empty policy: %v", err)

@@ -1,5 +1,5 @@
-// Package printable has texts that others chose shown so that they do no harm: no name moves a
-// terminal's cursor, breaks a table, or begins another line of a log.
+// Package printable makes texts that others chose harmless to show: no name moves a terminal's
+// cursor, breaks a table, or begins another line of a log.
 package printable
 
 import (
@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text with all that is no character to be seen written as Go does. The rest stays as it is: what was quoted
-// already is not escaped again.
+// Text returns a text in which everything but printable characters is written as in Go strings. The rest stays as it is:
+// what is already quoted is not escaped again.
 func Text(text string) string {
 	if strings.IndexFunc(text, isUnseen) < 0 {
 		return text
@@ -29,10 +29,10 @@ func Text(text string) string {
 	return shown.String()
 }
 
-// isUnseen reports whether a character is none to be seen, or what stands for a byte that is not UTF-8.
+// isUnseen reports whether a character is not printable, or stands for a byte that is not UTF-8.
 func isUnseen(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
-// Lines is Text of each line, for texts that are several; tabs before one stay.
+// Lines applies Text to each line of a text; leading tabs stay.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -42,8 +42,9 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// OneLine makes an error's text what a message can carry: with one byte that is not UTF-8, of a file's name, none is ever
-// sent, and the stream that it is for breaks again and again. What errors say that were joined is on one line, once.
+// OneLine turns an error's text into one that a message can carry. A message with a single byte that is not UTF-8, for
+// instance from a file's name, is never sent, and its stream breaks again and again. The texts of joined errors are put
+// on one line, each once.
 func OneLine(text string) string {
 	var said []string
 	for line := range strings.SplitSeq(strings.ToValidUTF8(text, "\ufffd"), "\n") {

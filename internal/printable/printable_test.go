@@ -29,7 +29,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A detail is one line of UTF-8, and says nothing twice.
+// The result is one line of UTF-8, and says nothing twice.
 func TestOneLine(t *testing.T) {
 	err := errors.Join(errors.New("source changed: a\xff"), errors.New("source changed: a\xff"), errors.New("close b"))
 	if got, want := printable.OneLine(err.Error()), "source changed: a\ufffd; close b"; got != want {

@@ -1,5 +1,5 @@
-// Package probe measures the round trips to agents that a manager names: the other side of
-// the manager's survey, for agents and members.
+// Package probe measures the round trips to agents that a manager names. It is the manager's survey
+// as seen from agents and members.
 package probe
 
 import (
@@ -23,26 +23,25 @@ import (
 const (
 	// tries is how often a round trip is measured: the shortest counts.
 	tries = 3
-	// most is how many agents are measured in one round at most, whoever asks for more.
+	// most is how many agents are measured at most in one round, however many are asked for.
 	most = 16
-	// proofTime is how long it is believed that an agent is where it was found to be.
+	// proofTime is how long the proof counts that an agent is at an address.
 	proofTime = time.Hour
-	// leastWait is how long others are waited for at least when one has answered: where all are near, when they answer says
-	// less of how far they are than what the kernels measure.
+	// leastWait is the least time to wait for other agents after the first has answered. If all are near, the time of their
+	// answers says less about their distance than what the kernels measure.
 	leastWait = 10 * time.Millisecond
-	// jitter is how long a round waits at most, so that not all nodes begin at the same time.
+	// jitter is the longest wait before a round, so that not all nodes begin at the same time.
 	jitter = 200 * time.Millisecond
 )
 
-// Prober measures what it is asked to, one agent after the other; but all at once in the first round, as somebody may wait
-// for that.
+// Prober measures agents when asked, one after the other; but in the first round all at once, as somebody may be waiting for it.
 type Prober struct {
 	dialer   link.Dialer
 	contacts *link.Contacts
 	log      *slog.Logger
 	asked    chan *groupv1.Measuring
 	done     func()
-	settled  chan struct{} // closed when the manager has the first round
+	settled  chan struct{} // closed when the manager knows the result of the first round
 
 	mu       sync.Mutex
 	proved   map[place]time.Time
@@ -58,10 +57,10 @@ const (
 	underWay
 	finished
 	reported
-	known // or there was none
+	known // or there was no first round
 )
 
-// place is where an agent says it is.
+// place is an agent and an address that is said to be its.
 type place struct{ agent, address string }
 
 // New returns a prober that dials as a link is dialled. Connections to agents that have proven where they are are kept among the
@@ -73,9 +72,8 @@ func New(dialer link.Dialer, contacts *link.Contacts, log *slog.Logger, done fun
 	}
 }
 
-// Measure takes an answer of the manager: it has agents measured, if any are named,
-// instead of those that were named before and were not begun. It does not block; one
-// goroutine may call it.
+// Measure takes an answer of the manager. If the answer names agents they are measured, in place of
+// those named before that were not begun. Measure does not block; only one goroutine may call it.
 func (p *Prober) Measure(measuring *groupv1.Measuring) {
 	p.noteAnswer(measuring != nil)
 	if measuring == nil {
@@ -88,7 +86,7 @@ func (p *Prober) Measure(measuring *groupv1.Measuring) {
 	p.asked <- measuring
 }
 
-// Settled is closed when the manager knows of the first round, or has asked for none.
+// Settled returns a channel that is closed when the manager knows the result of the first round, or has asked for none.
 func (p *Prober) Settled() <-chan struct{} { return p.settled }
 
 func (p *Prober) noteAnswer(asks bool) {
@@ -103,7 +101,7 @@ func (p *Prober) noteAnswer(asks bool) {
 	}
 }
 
-// RoundTrips returns what was measured since it was last asked.
+// RoundTrips returns what was measured since the last call.
 func (p *Prober) RoundTrips() (measured []*groupv1.RoundTrip) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +157,7 @@ func (p *Prober) round(ctx context.Context, agents []*groupv1.Neighbour) {
 	p.finish()
 }
 
-// note measures an agent, and reports whether that could be done.
+// note measures an agent, and reports whether that succeeded.
 func (p *Prober) note(ctx context.Context, agent *groupv1.Neighbour) bool {
 	rtt, err := p.measure(ctx, agent)
 	if err != nil {
@@ -168,7 +166,7 @@ func (p *Prober) note(ctx context.Context, agent *groupv1.Neighbour) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.measured[agent.GetName()] = max(rtt, time.Microsecond) // a clock that is too coarse for it
+	p.measured[agent.GetName()] = max(rtt, time.Microsecond) // the clock may be too coarse for it
 	return true
 }
 
@@ -178,7 +176,7 @@ func (p *Prober) isFirst() bool {
 	return p.first == underWay
 }
 
-// finish has told what is measured by now.
+// finish has what was measured so far told to the manager.
 func (p *Prober) finish() {
 	p.mu.Lock()
 	if p.first == underWay {
@@ -224,7 +222,7 @@ func (p *Prober) measureAt(ctx context.Context, at place) (shortest time.Duratio
 	return slices.Min(measured[:]), err
 }
 
-// prove measures once, and has the agent prove that it is there.
+// prove measures once, and makes the agent prove its identity.
 func (p *Prober) prove(ctx context.Context, at place) (time.Duration, error) {
 	rtt, err := p.contacts.Prove(ctx, at.address, at.id())
 	if err == nil {
@@ -235,7 +233,7 @@ func (p *Prober) prove(ctx context.Context, at place) (time.Duration, error) {
 	return rtt, err
 }
 
-// isToProve reports whether an agent has to prove that it is there: that was not seen yet, or the contact is gone.
+// isToProve reports whether an agent has to prove its identity: it has not done so at this address yet, or the contact is gone.
 func (p *Prober) isToProve(at place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +243,7 @@ func (p *Prober) isToProve(at place) bool {
 
 func (p place) id() identity.ID { return identity.ID{Role: identity.Agent, Name: p.agent} }
 
-// forget has agents prove again where they are, after a while.
+// forget makes agents prove their identity again after a while.
 func (p *Prober) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

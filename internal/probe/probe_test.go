@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is a trust domain with agents that listen, and one who measures them.
+// site is a trust domain with agents that listen, and a node that measures them.
 type site struct {
 	*testing.T
 	ca       *identity.CA
@@ -62,7 +62,7 @@ func (s *site) identity(id identity.ID) identity.TLS {
 	return identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: source}
 }
 
-// agent starts one that takes links, and returns its address.
+// agent starts an agent that accepts links, and returns its address.
 func (s *site) agent(name string) string {
 	s.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +90,7 @@ func (s *site) agent(name string) string {
 	return listener.Addr().String()
 }
 
-// measure has a round measured, and returns who was.
+// measure measures a round, and returns the agents that were measured.
 func (s *site) measure(agents ...*groupv1.Neighbour) map[string]time.Duration {
 	s.Helper()
 	s.prober.Measure(&groupv1.Measuring{Agents: agents})
@@ -106,13 +106,12 @@ func at(name string, addresses ...string) *groupv1.Neighbour {
 	return &groupv1.Neighbour{Name: name, Role: "agent", Addresses: addresses}
 }
 
-// Agents are measured that are where they are said to be; one that is another, or nobody,
-// is left out, and so is what is said of it.
+// Agents are measured that are where they are said to be. If another agent or nobody is there, the agent is left out.
 func TestRound(t *testing.T) {
 	s := newSite(t)
 	a, b := s.agent("a"), s.agent("b")
 	const nobody = "127.0.0.1:1"
-	s.measure() // in the first round not everybody is waited for
+	s.measure() // the first round does not wait for all
 	measured := s.measure(at("a", a), at("b", nobody, b), at("c", b), at("d", nobody), at("e"))
 	if len(measured) != 2 || measured["a"] <= 0 || measured["b"] <= 0 {
 		t.Errorf("measured %v, want a and b", measured)
@@ -122,7 +121,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// A round is bounded, whoever asks for more.
+// A round is bounded, however many agents are asked for.
 func TestRoundIsBounded(t *testing.T) {
 	s := newSite(t)
 	a := s.agent("a")
@@ -136,7 +135,7 @@ func TestRoundIsBounded(t *testing.T) {
 	}
 }
 
-// A sender waits until the manager knows of the first round, which the next answer says.
+// A sender waits until the manager knows the first round, which shows in the next answer.
 func TestSettled(t *testing.T) {
 	s := newSite(t)
 	isSettled := func() bool {
@@ -149,7 +148,7 @@ func TestSettled(t *testing.T) {
 	}
 	s.prober.Measure(&groupv1.Measuring{Agents: []*groupv1.Neighbour{at("a", s.agent("a"))}})
 	<-s.rounds
-	s.prober.Measure(nil) // an answer to what came before
+	s.prober.Measure(nil) // this answers what came before
 	if isSettled() {
 		t.Error("settled before anything was reported")
 	}
@@ -160,7 +159,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// Nothing is to be measured: there is nothing to wait for.
+// If nothing is to be measured there is nothing to wait for.
 func TestSettledAtOnce(t *testing.T) {
 	s := newSite(t)
 	s.prober.Measure(nil)
@@ -183,6 +182,6 @@ func TestFirstRoundWaitsForTheNearest(t *testing.T) {
 	if took := time.Since(begun); took > time.Second || len(measured) != 1 || measured["near"] == 0 {
 		t.Errorf("%v after %v, want the near one at once", measured, took)
 	}
-	silent.Close() // what waits there ends
+	silent.Close() // this ends what waits there
 	<-s.rounds
 }

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// agenda is what the network will do, and when. It needs no goroutine: one
-// timer is set for the first item.
+// agenda is what the network will do, and when. It needs no goroutine: one timer is set for the first item.
 type agenda struct {
 	items    items
 	sequence int
 	timer    *time.Timer
 	alarm    time.Time // for which the timer is set; zero if it is not
-	settle   bool      // what programs did is waiting to be looked at
+	settle   bool      // what programs did has yet to be looked at
 }
 
 type item struct {
@@ -41,7 +40,7 @@ func (s *items) Pop() any {
 	return last
 }
 
-// after has do called, with the lock held, when wait has passed.
+// after makes do be called, with the lock held, when wait has passed.
 func (n *Network) after(wait time.Duration, do func()) { n.at(time.Now().Add(wait), do) }
 
 func (n *Network) at(when time.Time, do func()) {
@@ -50,17 +49,15 @@ func (n *Network) at(when time.Time, do func()) {
 	n.arm()
 }
 
-// settleSoon has the network look at what programs did once all of them wait. So
-// whatever happens in one instant is taken up in an order of the network's own,
-// not in that of the scheduler.
+// settleSoon makes the network look at what programs did once all of them wait. So whatever happens
+// in one instant is handled in an order of the network's own, not in that of the scheduler.
 func (n *Network) settleSoon() {
 	n.agenda.settle = true
 	n.arm()
 }
 
-// pause is how long after an instant the network acts on it. The clock of a
-// bubble moves on only when all wait, but a timer for the present instant may
-// fire before that.
+// pause is how long after an instant the network acts on it. The clock of a bubble moves on only
+// when all wait, but a timer for the present instant might fire before that.
 const pause = time.Nanosecond
 
 func (n *Network) arm() {
@@ -80,7 +77,7 @@ func (n *Network) arm() {
 	}
 }
 
-// proceed does all that is due.
+// proceed does everything that is due.
 func (n *Network) proceed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -31,7 +31,7 @@ var (
 	hostKinds = []Kind{Stop, Crash, LosePower, TurnAway}
 )
 
-// Fault happens to a link, or to a host alone, for a time.
+// Fault happens for a time to a link, or to a host alone.
 type Fault struct {
 	From, Until time.Duration // since the schedule began
 	Kind        Kind
@@ -72,8 +72,8 @@ type Chaos struct {
 	Flips  bool          // corrupt bytes, too: only for programs that check them
 }
 
-// Schedule draws the faults. No two of the same target overlap, so that the end of one
-// is not the end of another; so there may be fewer than asked for.
+// Schedule draws the faults. No two with the same target overlap, so that the end of one does not
+// end another; therefore there may be fewer than Faults.
 func (c Chaos) Schedule(random *rand.Rand) Schedule {
 	var drawn Schedule
 	for range c.Faults {
@@ -112,9 +112,9 @@ func (f Fault) overlaps(other Fault) bool {
 	return same && f.From <= other.Until && other.From <= f.Until
 }
 
-// Run lets the faults happen, and returns when all have ended or ctx is done;
-// in either case nothing is left of them. killed and restarted, which may be nil,
-// end and start the host's program.
+// Run lets the faults happen, and returns when all have ended or ctx is done; in either case
+// nothing is left of them. killed and restarted, which may be nil, have to end and start the host's
+// program.
 func (s Schedule) Run(ctx context.Context, n *Network, killed, restarted func(host string)) {
 	type step struct {
 		at time.Duration

@@ -16,8 +16,7 @@ import (
 
 const object = 1 << 20
 
-// relay copies one object from source over middle to sink. Whoever receives
-// dials, says what it has, and gets the rest.
+// relay copies one object from source via middle to sink. The receiving side dials, says what it has, and gets the rest.
 type relay struct {
 	network *simnet.Network
 	held    map[string][]byte
@@ -49,7 +48,7 @@ func send(ctx context.Context, conn net.Conn, have func() []byte) {
 	}
 }
 
-// fetch asks again until it has all.
+// fetch asks again until it has everything.
 func (r *relay) fetch(ctx context.Context, host, from string, got []byte) []byte {
 	for len(got) < object && ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)

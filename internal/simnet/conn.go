@@ -15,8 +15,7 @@ type Conn struct {
 	net *Network
 }
 
-// Read waits for bytes, the end or the deadline. On a frozen host it waits for
-// the thaw before that.
+// Read waits for bytes, the end or the deadline. On a frozen host it first waits for the thaw.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -40,8 +39,7 @@ func (c *Conn) mayRead() bool {
 	return c.closed || !c.host.frozen && (c.in.unread() > 0 || c.in.finArrived || c.gone || c.reads.passed())
 }
 
-// Write returns when all of p is in the send buffer, which is full while the
-// peer does not read or the way is slow.
+// Write returns when all of p is in the send buffer, which fills up if the peer does not read or the way is slow.
 func (c *Conn) Write(p []byte) (written int, err error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -91,7 +89,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// CloseWrite sends the end behind what was written.
+// CloseWrite sends the end after what was written.
 func (c *Conn) CloseWrite() error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()

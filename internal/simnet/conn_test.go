@@ -60,7 +60,7 @@ func join(t testing.TB, network *simnet.Network) (a, b *simnet.Conn) {
 	return dialed.(*simnet.Conn), accepted.(*simnet.Conn)
 }
 
-// fill writes until the connection takes no more.
+// fill writes until the connection accepts no more.
 func fill(t *testing.T, conn net.Conn) (written int) {
 	t.Helper()
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Minute))
@@ -176,7 +176,7 @@ func TestCutStallsAndHealGoesOn(t *testing.T) {
 	})
 }
 
-// Without acknowledgements a sender stops at its window.
+// Without acknowledgements a sender stops when its window is full.
 func TestOneWayCutStopsTheSender(t *testing.T) {
 	connected(t, func(p *pipe) {
 		p.network.CutOneWay("b", "a")
@@ -260,7 +260,7 @@ func TestCorruptFlipsOneBit(t *testing.T) {
 	})
 }
 
-// What damaged bytes are answered with waits for nobody who writes at the same end.
+// The answer to damaged bytes does not wait for somebody who writes at the same end.
 func TestWriterIsNotInTheWayOfAnAlert(t *testing.T) {
 	connected(t, func(p *pipe) {
 		var writing sync.Mutex

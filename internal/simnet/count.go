@@ -2,7 +2,7 @@ package simnet
 
 import "fmt"
 
-// Count is what became of the stream bytes of one direction of a link.
+// Count says what became of the stream bytes, and the datagrams, of one direction of a link.
 type Count struct {
 	Offered   int64 // taken by Write
 	Delivered int64 // handed out by Read
@@ -18,8 +18,7 @@ func (n *Network) Count(from, to string) Count {
 	return n.way(n.host(from), n.host(to)).count
 }
 
-// Conserved returns an error unless each byte offered was delivered, was lost,
-// or is in a buffer or on the way.
+// Conserved returns an error unless each byte offered was delivered, was lost, or is in a buffer or on the way.
 func (n *Network) Conserved() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

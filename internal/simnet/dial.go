@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// retry is when a connection is asked for again that got no answer.
+// retry is after how long to ask again for a connection when there was no answer.
 const retry = time.Second
 
 // dial is an attempt to connect.
@@ -89,7 +89,7 @@ func (d *dial) stop(n *Network, err error) {
 	d.finish(err)
 }
 
-// finish ends the attempt. One that failed leaves no end behind.
+// finish ends the attempt. If it failed it leaves no end behind.
 func (d *dial) finish(err error) {
 	if d.over {
 		return
@@ -119,7 +119,7 @@ func (d *dial) begin() {
 	d.ask()
 }
 
-// ask sends what a TCP calls SYN.
+// ask sends what TCP calls a SYN.
 func (d *dial) ask() {
 	if d.over {
 		return
@@ -131,7 +131,7 @@ func (d *dial) ask() {
 	d.end.out.way.post(arrival{arrive: d.asked})
 }
 
-// asked is at the other host.
+// asked handles the question at the other host.
 func (d *dial) asked() {
 	there := d.end.peer.host
 	l := there.listeners[d.to.Port]
@@ -149,7 +149,7 @@ func (d *dial) asked() {
 	}
 }
 
-// A refusal is not repeated; the question is.
+// A refusal that is lost is not repeated; the question is.
 const fragileRefusal = true
 
 func (d *dial) answer(refusal bool, arrive func()) {

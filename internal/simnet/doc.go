@@ -18,14 +18,14 @@
 //		_ = conn.Close()
 //	})
 //
-// A connection behaves like TCP as a program sees it: bounded buffers, so that
-// Write waits for a peer that does not read; half-close; deadlines; resets for
-// data that nobody will read. Bytes on a cut link wait and go on when it heals.
-// There is no congestion control, no keep-alive, and a kernel never loses
+// A connection behaves like TCP as a program sees it: bounded buffers, so that Write waits for a
+// peer that does not read; half-close; deadlines; resets for data that nobody will read. Bytes on a
+// cut link wait, and go on when it heals. There is no congestion control and no keep-alive, and a
+// kernel never loses patience with a silent peer.
 // patience with a silent peer.
 //
-// The network acts a nanosecond after each instant, when all programs of the
-// bubble wait, in an order of its own. So the same seed and the same program give
-// the same Hash, as long as the program itself leaves nothing to chance. It also
-// means that synctest.Wait alone moves no byte: sleep a microsecond, or the latency.
+// The network acts a nanosecond after each instant, when all programs of the bubble wait, in an
+// order of its own. So the same seed and the same program give the same Hash, provided that the
+// program itself leaves nothing to chance. It also means that synctest.Wait alone moves no byte:
+// sleep a microsecond, or the latency.
 package simnet

@@ -38,7 +38,7 @@ func (n *Network) flow(number int, sender, receiver *end) *flow {
 	return f
 }
 
-// deaf tells that what arrives will never be read.
+// deaf reports whether what arrives will never be read.
 func (e *end) deaf() bool { return e.closed || e.gone }
 
 func (e *end) wake() {
@@ -46,8 +46,7 @@ func (e *end) wake() {
 	e.writable.wake()
 }
 
-// die ends the connection on this side. What has arrived can still be read,
-// unless the program is gone, too.
+// die ends the connection on this side. What has arrived can still be read, unless the program is gone, too.
 func (e *end) die(err error, programGone bool) {
 	if e.gone {
 		return
@@ -64,7 +63,7 @@ func (e *end) die(err error, programGone bool) {
 	e.in.forget()
 }
 
-// reset tells the peer that this end is no more. Nobody repeats it.
+// reset tells the peer that this end no longer exists. If that is lost it is not repeated.
 func (e *end) reset() {
 	peer, way := e.peer, e.out.way
 	way.post(arrival{fragile: true, arrive: func() {
@@ -75,8 +74,7 @@ func (e *end) reset() {
 	}})
 }
 
-// answerReset is what a kernel does with data for a connection that it does
-// not know. A machine without power does nothing.
+// answerReset is what a kernel does with data for a connection that it does not know. A machine without power does nothing.
 func (e *end) answerReset() {
 	if !e.host.off {
 		if !e.gone {
@@ -87,7 +85,7 @@ func (e *end) answerReset() {
 	}
 }
 
-// close is what the program does; it takes effect when the host is not frozen.
+// close is called by the program; it takes effect when the host is not frozen.
 func (e *end) close() {
 	if e.host.frozen {
 		e.host.thawed = append(e.host.thawed, e.release)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// ShapeAll sets the shape of every link, and of those to come.
+// ShapeAll sets the shape of every link, including links to come.
 func (n *Network) ShapeAll(s Shape) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -17,7 +17,7 @@ func (n *Network) ShapeAll(s Shape) {
 	}
 }
 
-// Shape sets one direction's shape from now on.
+// Shape sets the shape of one direction from now on.
 func (n *Network) Shape(from, to string, s Shape) {
 	n.fault("shape", from, to, func(w *way) { w.reshape(s) })
 }
@@ -37,8 +37,7 @@ func (n *Network) Cut(a, b string) {
 // CutOneWay lets nothing pass in one direction.
 func (n *Network) CutOneWay(from, to string) { n.fault("cut", from, to, (*way).setCut) }
 
-// Narrow has large packets vanish in one direction, without a word: what a path does
-// that carries less than it says.
+// Narrow makes large packets vanish in one direction, without any notice, as on a path that carries less than it claims.
 func (n *Network) Narrow(from, to string) {
 	n.fault("narrow", from, to, func(w *way) { w.narrow = true })
 }
@@ -59,7 +58,7 @@ func (w *way) mend() {
 	w.heal()
 }
 
-// widen lets those go on that have waited with something large.
+// widen lets flows go on that have waited with a large packet.
 func (w *way) widen() {
 	if !w.narrow {
 		return
@@ -78,7 +77,7 @@ func (n *Network) Slow(from, to string, rate Rate) {
 	})
 }
 
-// Corrupt flips a bit of the stream byte that passes after skip others.
+// Corrupt flips a bit of the stream byte that passes after skip other bytes.
 func (n *Network) Corrupt(from, to string, skip int64) {
 	n.fault("corrupt", from, to, func(w *way) { w.corrupt = append(w.corrupt, w.carried+skip) })
 }
@@ -90,7 +89,7 @@ func (n *Network) fault(what, from, to string, do func(*way)) {
 	do(n.way(n.host(from), n.host(to)))
 }
 
-// damage flips what is to be flipped among the bytes that f sends now.
+// damage flips the bits that are due among the bytes that f sends now.
 func (w *way) damage(f *flow, bytes int) {
 	kept := w.corrupt[:0]
 	for _, at := range w.corrupt {
@@ -150,8 +149,7 @@ func (h *Host) end(what string, off bool) {
 	}
 }
 
-// Restart lets the host be used again. Peers of a machine that had no power
-// are reset if they wait for it to acknowledge something.
+// Restart lets the host be used again. If the machine had no power, peers that wait for it to acknowledge something are reset.
 func (h *Host) Restart() {
 	n := h.net
 	n.mu.Lock()
@@ -169,9 +167,8 @@ func (h *Host) Restart() {
 	}
 }
 
-// Freeze stops the host's process: its reads, writes, accepts and dials, and
-// what its Close sends, wait for Thaw. Its kernel goes on taking and sending
-// what fits into buffers.
+// Freeze stops the host's process: its reads, writes, accepts and dials, and what its Close sends,
+// wait for Thaw. Its kernel goes on accepting and sending what fits into buffers.
 func (h *Host) Freeze() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -207,7 +204,7 @@ func (h *Host) melt() {
 	}
 }
 
-// Refuse has every new connection to the host refused.
+// Refuse makes the host refuse every new connection.
 func (h *Host) Refuse(on bool) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()

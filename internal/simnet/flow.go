@@ -2,8 +2,7 @@ package simnet
 
 import "math"
 
-// flow is one direction of a connection. A byte is copied into the ring by
-// Write and out of it by Read; in between only offsets move:
+// flow is one direction of a connection. Write copies a byte into the ring, and Read copies it out; in between only offsets move:
 //
 //	read ≤ arrived ≤ sent ≤ written
 //	      │         │      └ wait in the sender's kernel, at most buffer
@@ -28,9 +27,9 @@ type flow struct {
 	damaged                      bool // a bit was flipped
 }
 
-// room is how many bytes Write may take. Nobody waits for room at an end that was sent damaged
-// bytes: crypto/tls answers those with an alert, for which it needs a mutex that a writer holds, and
-// while anybody waits for a mutex, virtual time stands still.
+// room returns how many bytes Write may take. At an end to which damaged bytes were sent, nobody
+// waits for room. crypto/tls answers such bytes with an alert, for which it needs a mutex that a
+// writer holds; and while anybody waits for a mutex, virtual time stands still.
 func (f *flow) room() int {
 	if f.sender.in.damaged {
 		return math.MaxInt32
@@ -40,7 +39,7 @@ func (f *flow) room() int {
 
 func (f *flow) unread() int { return int(f.arrived - f.read) }
 
-// touch has the network look at the flow when programs wait.
+// touch makes the network look at the flow once all programs wait.
 func (f *flow) touch() {
 	if !f.dirty {
 		f.dirty = true
@@ -55,7 +54,7 @@ func (f *flow) advance() {
 	f.forget()
 }
 
-// push takes a place on the way if there is something to send.
+// push queues the flow on the way if there is something to send.
 func (f *flow) push() {
 	if !f.queued && !f.sender.gone && (f.turn(1) > 0 || f.finDue()) {
 		f.queued = true
@@ -117,8 +116,7 @@ func (f *flow) arriveFin() {
 	f.forget()
 }
 
-// credit tells the sender what was read, a quarter of a window at a time or
-// when nothing is left.
+// credit tells the sender what was read, whenever that is a quarter of a window or nothing is left.
 func (f *flow) credit() {
 	fresh := f.read - f.announced
 	if f.receiver.gone || fresh == 0 || fresh < f.window/4 && f.unread() > 0 {
@@ -151,20 +149,19 @@ func (f *flow) put(p []byte) int {
 	return n
 }
 
-// truncate loses what was not sent.
+// truncate loses the bytes that were not sent.
 func (f *flow) truncate() {
 	f.way.count.Lost += f.written - f.sent
 	f.written = f.sent
 }
 
-// drop loses what has arrived and nobody will read.
+// drop loses the bytes that have arrived and that nobody will read.
 func (f *flow) drop() {
 	f.way.count.Lost += f.arrived - f.read
 	f.read = f.arrived
 }
 
-// forget ends the flow's part in the network's books when both programs are
-// done with it and nothing is on the line.
+// forget removes the flow from the network's books when both programs are done with it and nothing is on the line.
 func (f *flow) forget() {
 	senderDone := f.sender.closed && (f.sender.gone || f.finArrived)
 	if senderDone && f.receiver.closed && f.sent == f.arrived && f.read == f.arrived {

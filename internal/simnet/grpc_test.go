@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/internal/simnet"
 )
 
-// The control plane's gRPC over TLS works in a bubble, also after a cut.
+// The control plane's gRPC over TLS works in a bubble, even after a cut.
 func TestGRPC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := simnet.New(1)

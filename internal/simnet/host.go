@@ -39,8 +39,7 @@ func (a Addr) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.P
 // Name returns the host's name.
 func (h *Host) Name() string { return h.name }
 
-// parse reads host:port. An empty host, and what stands for this host
-// elsewhere, is this host.
+// parse reads host:port. An empty host, or an address that stands for the local host elsewhere, is this host.
 func (h *Host) parse(proto, address string) (Addr, error) {
 	host, digits, err := net.SplitHostPort(address)
 	if err != nil {

@@ -2,7 +2,7 @@ package simnet
 
 import "net"
 
-// backlog is how many connections wait for Accept; more are asked to try again.
+// backlog is how many connections can wait for Accept; further ones are asked to try again.
 const backlog = 128
 
 type listener struct {

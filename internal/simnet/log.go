@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// record is what happened, as text of which only a hash is kept.
+// record is the log of what happened, as text of which only a hash is kept.
 type record struct {
 	start time.Time
 	sum   uint64
@@ -18,8 +18,7 @@ type record struct {
 	line  []byte
 }
 
-// Hash tells two runs apart: it is over every arrival and every fault so far,
-// with the times.
+// Hash tells two runs apart: it covers every arrival and every fault so far, with the times.
 func (n *Network) Hash() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -27,7 +26,7 @@ func (n *Network) Hash() uint64 {
 	return n.log.sum
 }
 
-// Trace writes every event of the log from now on, a line each.
+// Trace writes every further event of the log, one per line.
 func (n *Network) Trace(w io.Writer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,8 +42,7 @@ func (r *record) add(w *way, number int, what string, offset int64) {
 	r.keep(strconv.AppendInt(line, offset, 10))
 }
 
-// say notes what a program did. In one instant many do so in any order, so
-// that it is sorted first.
+// say notes what a program did. In one instant many programs do so in any order, so their lines are sorted first.
 func (r *record) say(format string, arguments ...any) {
 	r.said = append(r.said, string(r.stamp())+fmt.Sprintf(format, arguments...))
 }

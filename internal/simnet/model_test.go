@@ -11,11 +11,10 @@ import (
 	"github.com/groupcast/groupcast/internal/simnet"
 )
 
-// A stream hands out the bytes of a plain queue, whatever the sizes of its
-// buffers and the shape of its link.
+// A stream hands out the same bytes as a plain queue, whatever the sizes of its buffers and the shape of its link.
 func TestStreamAgainstQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Only the TB is shown to rapid: a bubble has no Deadline.
+		// Only the TB is passed to rapid: a bubble has no Deadline.
 		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
 			network := simnet.New(1)
 			send, window := rapid.IntRange(1, 9000).Draw(t, "send"), rapid.IntRange(1, 9000).Draw(t, "window")

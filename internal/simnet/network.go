@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Buffers of a connection, as Network.Buffers may change them.
+// Default buffer sizes of a connection; Network.Buffers changes them.
 const (
 	DefaultSend   = 64 << 10 // bytes that Write takes before they are sent
 	DefaultWindow = 64 << 10 // bytes that a peer takes before its program reads
 )
 
-// ConnectTimeout is how long Dial tries without an answer, as Linux does.
+// ConnectTimeout is how long Dial tries without an answer: as long as Linux.
 const ConnectTimeout = 127 * time.Second
 
-// Network is a set of hosts with a link between any two. Its methods, and those
-// of all that it hands out, may be called from any goroutine of one bubble.
+// Network is a set of hosts with a link between any two. Its methods, and those of everything that
+// it hands out, may be called from any goroutine of one bubble.
 type Network struct {
 	mu     sync.Mutex // held for short work only, never while waiting; by exported functions, and so in all others
 	random *rand.Rand
@@ -40,8 +40,7 @@ type Network struct {
 
 type pair struct{ from, to string }
 
-// New returns a network without hosts, on which links take no time. The seed
-// decides what is left to chance.
+// New returns a network without hosts, whose links take no time. The seed decides what is left to chance.
 func New(seed uint64) *Network {
 	n := &Network{
 		random: rand.New(rand.NewPCG(seed, 0x73696d6e6574)),
@@ -54,8 +53,7 @@ func New(seed uint64) *Network {
 	return n
 }
 
-// Host returns the host of that name, and makes it if there is none. A name
-// contains no colon.
+// Host returns the host of that name, and creates it if there is none. A name must not contain a colon.
 func (n *Network) Host(name string) *Host {
 	if name == "" || strings.Contains(name, ":") {
 		panic(fmt.Sprintf("simnet: %q is no host name", name))
@@ -74,14 +72,14 @@ func (n *Network) host(name string) *Host {
 	return h
 }
 
-// Buffers sets the sizes, in bytes, of connections made from now on.
+// Buffers sets the sizes, in bytes, for connections made from now on.
 func (n *Network) Buffers(send, window int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sendBuffer, n.window = max(1, send), max(1, window)
 }
 
-// way returns what carries from one host to another.
+// way returns the way from one host to another.
 func (n *Network) way(from, to *Host) *way {
 	key := pair{from.name, to.name}
 	w := n.ways[key]
@@ -95,7 +93,7 @@ func (n *Network) way(from, to *Host) *way {
 	return w
 }
 
-// sortedWays are all ways in an order that does not depend on chance.
+// sortedWays returns all ways in an order that does not depend on chance.
 func (n *Network) sortedWays() []*way {
 	all := make([]*way, 0, len(n.ways))
 	for _, w := range n.ways {
@@ -114,7 +112,7 @@ func (n *Network) sortedHosts() []*Host {
 	return all
 }
 
-// ends are the connections of a host, the oldest first.
+// ends returns the concerned ends of connections, the oldest first.
 func (n *Network) ends(concerned func(*end) bool) []*end {
 	var found []*end
 	for f := range n.open {

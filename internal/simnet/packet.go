@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// inbox is how many datagrams wait for their reader; more are lost.
+// inbox is how many datagrams can wait for their reader; further ones are lost.
 const inbox = 256
 
 // PacketConn sends and receives datagrams.
@@ -51,8 +51,8 @@ func (s *PacketConn) Join(group string) {
 	s.groups = append(s.groups, group)
 }
 
-// WriteTo sends one datagram to "host:port" or "group:port". It never waits,
-// and does not tell whether anybody receives it.
+// WriteTo sends one datagram to "host:port" or "group:port". It never waits, and does not tell
+// whether anybody receives the datagram.
 func (s *PacketConn) WriteTo(p []byte, to net.Addr) (int, error) {
 	n := s.host.net
 	n.mu.Lock()
@@ -71,7 +71,7 @@ func (s *PacketConn) WriteTo(p []byte, to net.Addr) (int, error) {
 	return len(p), nil
 }
 
-// receivers are the host, or those with a member of the group.
+// receivers returns the host, or the hosts with a member of the group.
 func (n *Network) receivers(at Addr) (found []*Host) {
 	if h := n.hosts[at.Host]; h != nil {
 		return []*Host{h}
@@ -119,7 +119,7 @@ func (d *datagram) arrive() {
 	s.changed.wake()
 }
 
-// ReadFrom waits for a datagram. What does not fit into p is lost.
+// ReadFrom waits for a datagram. The part of it that does not fit into p is lost.
 func (s *PacketConn) ReadFrom(p []byte) (int, net.Addr, error) {
 	n := s.host.net
 	n.mu.Lock()

@@ -5,7 +5,7 @@ type ring struct{ bytes []byte }
 
 const smallestRing = 4 << 10
 
-// write stores p behind end, while what begins at start is kept.
+// write stores p after end, and keeps what begins at start.
 func (r *ring) write(p []byte, start, end int64) {
 	r.grow(int(end-start)+len(p), start, end)
 	for len(p) > 0 {

@@ -20,7 +20,7 @@ func (s *signal) next() <-chan struct{} {
 	return s.changed
 }
 
-// await gives up the lock until ready.
+// await gives up the lock until ready returns true.
 func (n *Network) await(s *signal, ready func() bool) {
 	for !ready() {
 		changed := s.next()

@@ -9,8 +9,7 @@ import (
 //
 //	flows, datagrams ─▶ turns at the rate ─▶ line with a latency ─▶ arrive
 //
-// When it is cut, streams stay where they are, as if they were sent again and
-// again, and all else is lost.
+// When it is cut, streams stay where they are, as if they were sent again and again, and everything else is lost.
 type way struct {
 	net      *Network
 	from, to *Host
@@ -19,31 +18,31 @@ type way struct {
 	narrow   bool // large packets vanish
 	cut      bool
 
-	waiting    []source // whoever has something to send, in turn
-	sending    bool     // the first one's turn is under way
+	waiting    []source // sources with something to send, in turn
+	sending    bool     // the turn of the first source is under way
 	generation int      // changes when a turn is broken off
 	queued     int      // bytes of datagrams that wait
 	line       []arrival
-	last       time.Time // when the last of the line arrives
+	last       time.Time // when the last arrival on the line is due
 
-	corrupt []int64 // stream bytes from the start at which a bit is to be flipped
+	corrupt []int64 // offsets of the stream bytes in which a bit is to be flipped
 	carried int64   // stream bytes so far
 	count   Count
 }
 
-// smallPacket is what passes where large packets vanish.
+// smallPacket is the largest packet that passes where large packets vanish.
 const smallPacket = 1000
 
 // source is something that sends on a way.
 type source interface {
-	turn(limit int) int            // bytes that it would send now
+	turn(limit int) int            // how many bytes it would send now
 	depart(bytes int) (again bool) // they have left
 }
 
 // arrival is something on the line.
 type arrival struct {
 	due     time.Time
-	fragile bool // nobody sends it again if it is lost
+	fragile bool // if it is lost nobody sends it again
 	arrive  func()
 	lost    func() // may be nil
 }
@@ -63,7 +62,7 @@ func (w *way) offer(s source) {
 	w.start()
 }
 
-// start gives turns while there is no clock to wait for.
+// start gives turns as long as none takes time.
 func (w *way) start() {
 	for !w.sending && !w.cut && len(w.waiting) > 0 {
 		rate := w.rate()
@@ -93,7 +92,7 @@ func (w *way) finish(bytes int) {
 	}
 }
 
-// restart breaks off the present turn: cut or rate have changed.
+// restart breaks off the present turn, because cut or rate have changed.
 func (w *way) restart() {
 	w.generation++
 	w.sending = false

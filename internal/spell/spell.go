@@ -1,4 +1,4 @@
-// Package spell finds what somebody may have meant, and says what is wrong with it.
+// Package spell finds what somebody may have meant, and says what is wrong in a text.
 package spell
 
 import (
@@ -17,7 +17,7 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// Alike returns the nearest candidate if it is spelled so much like name that it may have been meant, or else nothing.
+// Alike returns the nearest candidate if it is similar enough to name to have been meant, else nothing.
 func Alike(name string, candidates []string) string {
 	nearest := Nearest(name, candidates)
 	if 2*distance(strings.ToLower(name), strings.ToLower(nearest)) > max(len(name), len(nearest)) {
@@ -26,7 +26,7 @@ func Alike(name string, candidates []string) string {
 	return nearest
 }
 
-// DidYouMean asks whether something was meant; it is empty if that is.
+// DidYouMean returns a question whether something was meant; empty if meant is.
 func DidYouMean(meant string) string {
 	if meant == "" {
 		return ""
@@ -34,7 +34,7 @@ func DidYouMean(meant string) string {
 	return ": did you mean " + meant + "?"
 }
 
-// distance counts the insertions, deletions and replacements between a and b, and the neighbours that changed places (optimal
+// distance counts the insertions, deletions and replacements between a and b, and the swaps of neighbouring letters (optimal
 // string alignment).
 func distance(a, b string) int {
 	var beforeLast []int

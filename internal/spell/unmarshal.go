@@ -31,8 +31,8 @@ func UnmarshalYAML(text []byte, into any) error {
 	return said(where, wrong)
 }
 
-// find returns where the first value is that its type does not take, and why. Whether it does, the reader says: it takes numbers
-// for text, and keys in capitals.
+// find returns where the first value is that does not fit its type, and why. The decoder decides whether it fits: that accepts
+// numbers as text, and keys in capitals.
 func find(value json.RawMessage, kind reflect.Type) (where string, wrong error) {
 	for kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
@@ -46,19 +46,19 @@ func find(value json.RawMessage, kind reflect.Type) (where string, wrong error) 
 			return below(name, where), wrong
 		}
 	}
-	if kind.Kind() == reflect.Struct && wrongType.MatchString(wrong.Error()) { // a struct's name says nothing of what it takes
+	if kind.Kind() == reflect.Struct && wrongType.MatchString(wrong.Error()) { // the name of a struct says nothing about what it accepts
 		wrong = cmp.Or(json.Unmarshal(value, new(map[string]json.RawMessage)), wrong)
 	}
 	return "", wrong
 }
 
-// part is a value within another, and the type that it is to have.
+// part is a value within another, and the type that it should have.
 type part struct {
 	value json.RawMessage
 	kind  reflect.Type
 }
 
-// parts returns what is within a value, by name and in order, as far as its type knows it.
+// parts returns the values within a value, by name and in order, as far as its type knows them.
 func parts(value json.RawMessage, kind reflect.Type) iter.Seq2[string, part] {
 	return func(yield func(string, part) bool) {
 		var fields map[string]json.RawMessage
@@ -86,7 +86,7 @@ func parts(value json.RawMessage, kind reflect.Type) iter.Seq2[string, part] {
 	}
 }
 
-// fieldOf returns the type of the field that a key is read into.
+// fieldOf returns the type of the field into which a key is read.
 func fieldOf(kind reflect.Type, key string) (reflect.Type, bool) {
 	for _, field := range reflect.VisibleFields(kind) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -97,7 +97,7 @@ func fieldOf(kind reflect.Type, key string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// below joins the names of a value and of one within.
+// below joins the names of a value and of a value within it.
 func below(name, within string) string {
 	if within == "" || strings.HasPrefix(within, "[") {
 		return name + within
@@ -105,7 +105,7 @@ func below(name, within string) string {
 	return name + "." + within
 }
 
-// said puts what is wrong behind where it is.
+// said puts what is wrong after where it is.
 func said(where string, wrong error) error {
 	text := YAML(wrong).Error()
 	switch rest, isKind := strings.CutPrefix(text, theWhole+" "); {

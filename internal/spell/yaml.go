@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// wrongType is how a value of a wrong kind is reported: by names of Go's that nobody has written.
+// wrongType matches how a value of a wrong kind is reported: in names of Go that nobody has written.
 var wrongType = regexp.MustCompile(`cannot unmarshal (\S+).* into Go (?:struct field \w*\.(\S+)|value) of type (.+)$`)
 
-// kinds are what a value is, and wanted what a type of Go's takes, by how its name begins.
+// kinds say what a value is; wanted says what a Go type accepts, by the beginning of its name.
 var (
 	kinds  = map[string]string{"number": "a number", "string": "text", "array": "a list", "object": "a mapping", "bool": "true or false"}
 	wanted = []struct{ begins, want string }{
@@ -37,10 +37,10 @@ func YAML(err error) error {
 	return errors.New(text)
 }
 
-// theWhole is what a text is called that is of a wrong kind itself.
+// theWhole is what a text is called if it is of a wrong kind itself.
 const theWhole = "the whole"
 
-// place names where something is, without names of Go's types, which begin with a capital.
+// place names where something is, without the names of Go types, which begin with a capital.
 func place(path string) string {
 	var written []string
 	for name := range strings.SplitSeq(path, ".") {
@@ -51,7 +51,7 @@ func place(path string) string {
 	return cmp.Or(strings.Join(written, "."), theWhole)
 }
 
-// wantedFor says what a type takes; nothing of one with a name of its own.
+// wantedFor says what a type accepts; nothing for a type with a name of its own.
 func wantedFor(kind string) string {
 	for _, one := range wanted {
 		if strings.HasPrefix(kind, one.begins) {

@@ -35,7 +35,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// size reads itself.
+// size has its own UnmarshalJSON.
 type size int
 
 func (s *size) UnmarshalJSON(text []byte) error {

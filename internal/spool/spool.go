@@ -1,12 +1,11 @@
-// Package spool is a run of bytes that grows at its end while it is read from many
-// places: what a session agent caches of a delivery, and what a sender keeps of a
-// stream. What nobody needs any more is given back from its beginning.
+// Package spool is a run of bytes that grows at its end while it is read from many places: what a
+// session agent caches of a delivery, and what a sender keeps of a stream. Bytes that nobody needs
+// any more are given back from its beginning.
 //
-// It is kept in segments, each a file without a name, so that the room is free again
-// when the process ends in whatever way. Giving back means closing whole segments,
-// never cutting holes: bytes that sendfile has queued are still the file's pages until
-// the other end has read them, and the kernel overwrites a page that it cuts in part.
-// A file that is closed only forgets its pages.
+// It is kept in segments, each a file without a name, so that the room is free again however the
+// process ends. Giving back means closing whole segments, never punching holes: bytes that sendfile
+// has queued are still pages of the file until the other end has read them, and the kernel
+// overwrites a page that is partly cut. A file that is closed only forgets its pages.
 package spool
 
 import (
@@ -20,8 +19,7 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
-// Spool is a run of bytes in files. What is behind its end may be
-// written in any order; what is before it may be read.
+// Spool is a run of bytes in files. Bytes after its end may be written in any order; bytes before it may be read.
 type Spool struct {
 	dir     string
 	segment uint64 // how many bytes a segment holds
@@ -31,14 +29,12 @@ type Spool struct {
 	first uint64              // segments before this one are gone
 }
 
-// New returns an empty spool in a directory. segment is how many bytes it gives back
-// at once.
+// New returns an empty spool in a directory. segment is the number of bytes that it gives back at once.
 func New(dir string, segment uint64) *Spool {
 	return &Spool{dir: dir, segment: segment, files: make(map[uint64]*os.File)}
 }
 
-// Section returns where the bytes from an offset on go: a file, where in it, and how
-// many fit there.
+// Section returns where to put the bytes from an offset on: a file, the position in it, and how many fit there.
 func (s *Spool) Section(offset uint64) (file *os.File, at, room uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +72,8 @@ func unnamed(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// At returns where the bytes from an offset on are: a file, where in it, and how many
-// more it can hold. They must have been written, and not be released before they are read.
+// At returns where the bytes from an offset on are: a file, the position in it, and how many more
+// it can hold. They must have been written, and must not be released before they are read.
 func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +85,8 @@ func (s *Spool) At(offset uint64) (file *os.File, at, most uint64, err error) {
 	return file, at, s.segment - at, nil
 }
 
-// Release gives back the room of whole segments before an offset. It takes as long as there are segments, however far the
-// offset is.
+// Release gives back the room of whole segments before an offset. The time that it takes depends on the number of
+// segments, not on the offset.
 func (s *Spool) Release(upTo uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +103,7 @@ func (s *Spool) Release(upTo uint64) error {
 	return failed
 }
 
-// Cut gives back the room of all from an offset on, which may have been written in part. Nobody may read or write there.
+// Cut gives back the room of all bytes from an offset on, which may be partly written. Nobody may read or write there.
 func (s *Spool) Cut(from uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +127,7 @@ func (s *Spool) drop(number uint64) error {
 	return file.Close()
 }
 
-// Reset gives back all room. The spool goes on at any offset.
+// Reset gives back all room. The spool can go on at any offset.
 func (s *Spool) Reset() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

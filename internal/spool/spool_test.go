@@ -57,7 +57,7 @@ func random(size int) []byte {
 	return content
 }
 
-// What was written behind the end is cut off, and room for it is not taken any more; what is before it stays.
+// What was written after the end is cut off and takes no more room; what is before it stays.
 func TestCutKeepsWhatIsBefore(t *testing.T) {
 	content := random(4 * segment)
 	for _, from := range []uint64{0, 1, segment - 1, segment, segment + 5000, 4 * segment, 5 * segment} {
@@ -83,7 +83,7 @@ func TestCutKeepsWhatIsBefore(t *testing.T) {
 	}
 }
 
-// What begins far away, as a stream's middle, is given back as fast as what begins at its beginning.
+// A run that begins far away, such as the middle of a stream, is given back as fast as one that begins at zero.
 func TestReleaseTakesAsLongAsThereIsSomething(t *testing.T) {
 	const far = 1 << 62
 	s := spool.New(t.TempDir(), segment)
@@ -169,7 +169,7 @@ func TestReleasedRoomIsFree(t *testing.T) {
 	}
 }
 
-// What sendfile has queued is sent as it was, though its room was given back meanwhile.
+// What sendfile has queued is sent unchanged, even if its room is given back meanwhile.
 func TestQueuedBytesOutliveTheirRoom(t *testing.T) {
 	const size = 8 * segment // fits into the buffers of a connection
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +215,7 @@ func TestQueuedBytesOutliveTheirRoom(t *testing.T) {
 	}
 }
 
-// An agent whose cache was cleaned up under it goes on.
+// An agent whose cache directory is removed under it goes on.
 func TestDirectoryThatIsRemovedIsMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	s := spool.New(dir, segment)

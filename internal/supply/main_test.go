@@ -33,7 +33,7 @@ func must(t failing, err error) {
 	}
 }
 
-// bytesOf returns a portion's bytes, and says that they were sent.
+// bytesOf returns a portion's bytes, and tells the supply that they were sent.
 func bytesOf(t failing, from link.Supply, offset uint64, portion link.Portion) []byte {
 	t.Helper()
 	content := make([]byte, portion.Length)
@@ -54,7 +54,7 @@ func next(t failing, from link.Supply, offset, most uint64) link.Portion {
 	return portion
 }
 
-// wantBye makes sure that a supply ends the link, and says that the other end broke the rules.
+// wantBye checks that a supply ends the link, and says that the other end broke the rules.
 func wantBye(t failing, from link.Supply, offset uint64) {
 	t.Helper()
 	_, err := from.Next(offset, 1)
@@ -64,7 +64,7 @@ func wantBye(t failing, from link.Supply, offset uint64) {
 	}
 }
 
-// wantChanged makes sure that who waits is woken.
+// wantChanged checks that those who wait for a change are woken.
 func wantChanged(t failing, portion link.Portion) {
 	t.Helper()
 	select {

@@ -1,5 +1,4 @@
-// Package supply is what the sending end of a link takes from: an object's files, or a
-// stream as it comes.
+// Package supply is where the sending end of a link gets its bytes from: an object's files, or a stream as it comes.
 package supply
 
 import (
@@ -17,24 +16,24 @@ type Object struct {
 	source *object.Source
 
 	mu      sync.Mutex
-	readers map[*os.File]*object.Reader // that send what was last read of them
+	readers map[*os.File]*object.Reader // of portions that are being sent, by file
 	resting []*object.Reader
 	version uint64
-	most    uint64 // up to where anything was sent
+	most    uint64 // the offset up to which anything was sent
 	carried uint64
 	held    bool // nothing is handed out
 	end     *link.End
-	checked bool // the source was what it was when all had been sent over this link,
-	early   bool // but for what was still being read then: it is looked at once more
+	checked bool // the source was unchanged after all had been sent over this link,
+	early   bool // except for what was still being read then: it is checked once more
 	changed chan struct{}
 }
 
-// NewObject returns the supply of a source, which stays open for as long as it.
+// NewObject returns the supply of a source; the source must stay open as long as the supply is used.
 func NewObject(source *object.Source) *Object {
 	return &Object{source: source, readers: make(map[*os.File]*object.Reader), changed: make(chan struct{})}
 }
 
-// Begin says that another link begins, by a tree of a version.
+// Begin says that another link begins, in a tree of a version.
 func (s *Object) Begin(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,7 @@ func (s *Object) Close() {
 	}
 }
 
-// Hold has nothing handed out for as long as it is held.
+// Hold stops handing out bytes while held is set.
 func (s *Object) Hold(held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +91,8 @@ func (s *Object) Next(offset, most uint64) (link.Portion, error) {
 		if s.end == nil || s.checked && (!s.early || reading) {
 			return portion, nil
 		}
-		// What changed after it was hashed may have been sent: nobody is told that this is all. A stripe that
-		// is slow does not keep that back, for others may have sent its part, too.
+		// What changed after it was hashed may have been sent: then no child is told that this is all. A slow
+		// stripe does not delay this check, as others may have sent its part, too.
 		s.checked, s.early = true, reading
 		return portion, s.Usable()
 	case most == 0 || s.held:
@@ -123,7 +122,7 @@ func (s *Object) Sent(offset uint64, portion link.Portion) {
 	delete(s.readers, portion.File)
 }
 
-// SentUpTo returns up to where anything was sent.
+// SentUpTo returns the offset up to which anything was sent.
 func (s *Object) SentUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,7 @@ func (s *Object) SentUpTo() uint64 {
 // Acked has nothing to do: the source stays as long as the delivery runs.
 func (s *Object) Acked(uint64, relay.Level) error { return nil }
 
-// Carried returns how much was sent, what was sent again counted again.
+// Carried returns how much was sent; what was sent again counts again.
 func (s *Object) Carried() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

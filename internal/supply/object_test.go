@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/supply"
 )
 
-// source is a file as an object, and how it is supplied.
+// source makes a file an object, and returns its name and its supply.
 func source(t *testing.T, content []byte) (name string, from *supply.Object) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "f")
@@ -26,7 +26,7 @@ func source(t *testing.T, content []byte) (name string, from *supply.Object) {
 	return name, from
 }
 
-// What stripes take in turn, in pieces of any size and again, is the file; it is known how far it was sent.
+// What stripes take in turn, in pieces of any size and repeatedly, is the file's content; the supply knows how far it was sent.
 func TestObjectIsItsFile(t *testing.T) {
 	content := random(1, 100_000)
 	_, from := source(t, content)
@@ -53,8 +53,8 @@ func TestObjectIsItsFile(t *testing.T) {
 	wantBye(t, from, uint64(len(content))+1)
 }
 
-// While it is held nothing is handed out, and who waits is told when it is not any more. The
-// end is told when the root is known.
+// While the supply is held it hands out nothing, and those that wait are told when it no longer is.
+// The end is told when the root is known.
 func TestObjectIsHeldAndEnds(t *testing.T) {
 	_, from := source(t, make([]byte, 10))
 	from.Hold(true)
@@ -95,7 +95,8 @@ func TestObjectThatChanges(t *testing.T) {
 	}
 }
 
-// What changes while a stripe still reads, when another is at the end, is found out as soon as that has read it.
+// If the file changes while one stripe still reads and another is at the end, that is noticed as soon as the first has
+// read its part.
 func TestObjectThatChangesWhileAnotherStripeReads(t *testing.T) {
 	name, from := source(t, make([]byte, 10))
 	from.Known(object.Root{1})

@@ -2,7 +2,7 @@ package supply
 
 import "io"
 
-// mostEmpty is how often in a row a reader may give neither bytes nor an error, as in bufio.
+// mostEmpty is how often in a row a reader may return neither bytes nor an error; bufio has the same limit.
 const mostEmpty = 100
 
 // Reader returns a reader that gives bytes or an error with every read, whatever it reads from: if that gives

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/supply"
 )
 
-// idle gives nothing so often before it gives what it reads from.
+// idle returns nothing so many times before it returns what it reads from.
 type idle struct {
 	from  io.Reader
 	times int

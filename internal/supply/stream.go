@@ -10,11 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// streamSegment is how much of a stream is given back at once.
+// streamSegment is how many bytes of a stream are given back at once.
 const streamSegment = 16 << 20
 
-// Stream supplies a stream as it comes. What may be asked for again is kept in temporary
-// files until it is released.
+// Stream supplies a stream as it comes. Bytes that may be asked for again are kept in temporary files until they are released.
 type Stream struct {
 	kept *spool.Spool
 	sent chan struct{}
@@ -22,11 +21,11 @@ type Stream struct {
 	mu       sync.Mutex
 	version  uint64
 	arrived  uint64
-	unwanted uint64 // all before it was sent, and nobody will ask for it;
-	released uint64 // before this nothing is kept
+	unwanted uint64 // all before it was sent, and nobody will ask for it
+	released uint64 // nothing before it is kept
 	most     uint64
 	carried  uint64
-	inHand   []uint64 // offsets of what is being sent: its file stays open, also where another stripe has sent the same and it was acknowledged
+	inHand   []uint64 // offsets of what is being sent: its file stays open, even if another stripe has sent the same bytes and they were acknowledged
 	held     bool     // nothing is handed out
 	end      *link.End
 	changed  chan struct{}
@@ -48,7 +47,7 @@ func (s *Stream) update(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// Append takes the stream's next bytes. One goroutine calls it.
+// Append takes the stream's next bytes. Only one goroutine may call it.
 func (s *Stream) Append(p []byte) error {
 	for len(p) > 0 {
 		to, at, room, err := s.kept.Section(s.arrived)
@@ -65,13 +64,13 @@ func (s *Stream) Append(p []byte) error {
 	return nil
 }
 
-// End says that nothing more comes.
+// End says that nothing more will come.
 func (s *Stream) End(end *link.End) { s.update(func() { s.end = end }) }
 
-// Hold has nothing handed out for as long as it is held.
+// Hold stops handing out bytes while held is set.
 func (s *Stream) Hold(held bool) { s.update(func() { s.held = held }) }
 
-// Arrived returns up to where bytes have come.
+// Arrived returns the offset up to which bytes have come.
 func (s *Stream) Arrived() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,15 +84,15 @@ func (s *Stream) Kept() uint64 {
 	return s.arrived - s.released
 }
 
-// Released returns before where nothing is kept.
+// Released returns the offset before which nothing is kept.
 func (s *Stream) Released() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.released
 }
 
-// Release gives back what nobody will ask for: whole segments, of what was sent. What is being sent still goes with the
-// last byte of that.
+// Release gives back what nobody will ask for any more, in whole segments, as far as it was sent. Bytes that are still
+// being sent are given back when the last of them has been.
 func (s *Stream) Release(upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +117,8 @@ func (s *Stream) over() uint64 {
 	return upTo
 }
 
-// ReleaseAll gives back what Release does, and all that is kept once nobody will ask for any of it. It reports
-// whether anything was given back.
+// ReleaseAll does what Release does and, if nobody will ask for any of the rest, gives back everything. It
+// reports whether it gave anything back.
 func (s *Stream) ReleaseAll(upTo uint64) bool {
 	before := s.Kept()
 	s.Release(upTo)
@@ -135,7 +134,7 @@ func (s *Stream) ReleaseAll(upTo uint64) bool {
 // MoreSent tells whoever waits to give something back that something was sent: that may have been all that kept it.
 func (s *Stream) MoreSent() <-chan struct{} { return s.sent }
 
-// ReadAt reads what is kept from an offset on into p, as far as it has come.
+// ReadAt reads kept bytes from an offset on into p, as far as they have come.
 func (s *Stream) ReadAt(p []byte, offset uint64) (n int, err error) {
 	s.mu.Lock()
 	p = p[:min(uint64(len(p)), s.arrived-min(offset, s.arrived))]
@@ -152,10 +151,10 @@ func (s *Stream) ReadAt(p []byte, offset uint64) (n int, err error) {
 	return n, err
 }
 
-// Close gives back all.
+// Close gives back everything.
 func (s *Stream) Close() error { return s.kept.Close() }
 
-// Begin says that another link begins, by a tree of a version.
+// Begin says that another link begins, in a tree of a version.
 func (s *Stream) Begin(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +199,7 @@ func (s *Stream) Sent(offset uint64, portion link.Portion) {
 	}
 }
 
-// SentUpTo returns up to where anything was sent.
+// SentUpTo returns the offset up to which anything was sent.
 func (s *Stream) SentUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +209,7 @@ func (s *Stream) SentUpTo() uint64 {
 // Acked has nothing to do: the sender releases what is acknowledged.
 func (s *Stream) Acked(uint64, relay.Level) error { return nil }
 
-// Carried returns how much was sent, what was sent again counted again.
+// Carried returns how much was sent; what was sent again counts again.
 func (s *Stream) Carried() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

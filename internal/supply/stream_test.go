@@ -10,11 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/supply"
 )
 
-// segment is how much is given back at once.
+// segment is how many bytes are given back at once.
 const segment = 16 << 20
 
-// Whatever comes, is sent, sent again and released in whatever order: what is handed out from an
-// offset on is what came there.
+// In whatever order bytes come, are sent, sent again and released: what is handed out from an offset on is what came there.
 func TestStreamIsWhatCame(t *testing.T) {
 	dir := t.TempDir()
 	content := random(2, 3*segment)
@@ -98,14 +97,14 @@ func TestStreamIsWhatCame(t *testing.T) {
 	})
 }
 
-// handed is what a stripe took and has not sent.
+// handed is what a stripe has taken and not sent yet.
 type handed struct {
 	at      int
 	portion link.Portion
 }
 
-// What a slow stripe sends, though another has sent it too and all have it, is given back with its last byte, whether anybody
-// says again that it may be or not.
+// Bytes that a slow stripe still sends, though another has sent them too and all have them, are given back when the last of
+// them is sent, whether or not somebody calls release again.
 func TestStreamKeepsWhatIsBeingSent(t *testing.T) {
 	for name, release := range map[string]func(*supply.Stream){
 		"segments": func(s *supply.Stream) { s.Release(2 * segment) },

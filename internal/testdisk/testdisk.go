@@ -1,5 +1,5 @@
-// Package testdisk gives tests file systems of their own: such that are full, in memory, or lose what was not
-// written to their disk when the power is cut.
+// Package testdisk gives tests file systems of their own: full ones, ones in memory, and ones that on a power
+// cut lose what was not written to their disk.
 package testdisk
 
 import (
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NeedRoot says what a test that mounts file systems or makes devices needs.
-// Where the project is checked it must not be skipped.
+// NeedRoot skips a test that mounts file systems or makes devices, if it does not run as root.
+// Where the project is checked, such a test must not be skipped: there it fails.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -28,7 +28,7 @@ func NeedRoot(t testing.TB) {
 	t.Skip("this test mounts file systems: it needs root")
 }
 
-// Run runs a command, which must succeed.
+// Run runs a command, which has to succeed.
 func Run(t testing.TB, name string, args ...string) {
 	t.Helper()
 	if output, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -61,7 +61,7 @@ func Memory(t testing.TB, options string) string {
 	return dir
 }
 
-// Loop has a file of a size be a block device until the test ends. What the file has already stays.
+// Loop makes a file of a size a block device until the test ends. The file's present content stays.
 func Loop(t testing.TB, path string, size int64) (device string) {
 	t.Helper()
 	NeedRoot(t)
@@ -79,7 +79,7 @@ func Loop(t testing.TB, path string, size int64) (device string) {
 	device = strings.TrimSpace(string(said))
 	if isFixed, err := exec.Command("blockdev", "--getro", device).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, isFixed)
-	} else if strings.TrimSpace(string(isFixed)) == "1" { // whoever had it last left it so, and did not live to undo it
+	} else if strings.TrimSpace(string(isFixed)) == "1" { // its last user left it read-only, and did not live to undo that
 		Run(t, "losetup", "--detach", device)
 		Run(t, "blockdev", "--setrw", device)
 		Run(t, "losetup", device, path)
@@ -107,7 +107,7 @@ func Freeze(t testing.TB, dir string) (thaw func()) {
 	return thaw
 }
 
-// FIFREEZE and FITHAW of the kernel.
+// freeze and unfreeze are FIFREEZE and FITHAW of the kernel.
 const freeze, unfreeze = 0xc0045877, 0xc0045878
 
 // Fill writes a file until nothing more fits.
@@ -128,8 +128,8 @@ func Fill(t testing.TB, name string) {
 	}
 }
 
-// Disk is one whose power can be cut: its file system writes nothing back by itself for five minutes, so that
-// what nobody synced is in memory alone.
+// Disk is a disk whose power can be cut: its file system writes nothing back by itself for five minutes, so
+// that what nobody synced is only in memory.
 type Disk struct {
 	Dir   string // where it is mounted
 	image string
@@ -137,7 +137,7 @@ type Disk struct {
 	cuts  int
 }
 
-// New makes a disk of so many bytes, as truncate has them, until the test ends.
+// New makes a disk, whose size is written as for truncate, until the test ends.
 func New(t testing.TB, size string) *Disk {
 	t.Helper()
 	NeedRoot(t)
@@ -149,7 +149,8 @@ func New(t testing.TB, size string) *Disk {
 	return d
 }
 
-// Cut mounts what is left of the disk if its power is cut now, while nobody writes to it, until done is called.
+// Cut mounts what would be left of the disk if its power were cut now, until done is called. Nobody may write to the
+// disk meanwhile.
 func (d *Disk) Cut(t testing.TB) (dir string, done func()) {
 	t.Helper()
 	// Each has a file of its own: other programs, as containers that copy all mounts, may hold an earlier one for a moment, and what
@@ -167,8 +168,9 @@ func (d *Disk) Cut(t testing.TB) (dir string, done func()) {
 	}
 }
 
-// snapshot copies a disk as it is at one moment. The file system may write while it is copied,
-// which makes a disk that never was; what equals the disk afterwards is as it was in between.
+// snapshot copies a disk as it is at one moment. The file system may write while it is being
+// copied, which gives a disk that never existed. But if the copy equals the disk afterwards, the
+// disk was like this in between.
 func snapshot(t testing.TB, disk, to string) {
 	t.Helper()
 	for range 20 {

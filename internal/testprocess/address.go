@@ -16,7 +16,8 @@ const (
 	ports     = 10_000
 )
 
-// reserved are the marks of this process's ports, each a socket whose name only one can have: they go with the process.
+// reserved are the marks of this process's ports. Each is a socket with a name that only one process can have; it goes
+// with the process.
 var reserved struct {
 	sync.Mutex
 	marks []net.Listener
@@ -32,7 +33,8 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// Address returns an address on loopback that nobody listens on, and that no other call of any process is given while this one runs.
+// Address returns an address on loopback at which nobody listens. While this process runs, no other call in any process
+// gets the same.
 func Address() (string, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(ports)

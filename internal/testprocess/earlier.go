@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// earlier is what commands were made of in the version before: the last with the chart's version before, kept by `make former-programs`.
+// earlier contains what the commands of the version before were made of: the last commit with the previous version of
+// the chart, kept by `make former-programs`.
 const earlier = "internal/testprocess/testdata/earlier.tar.gz"
 
 // EarlierBinary is BuildEarlier for a test.
@@ -21,7 +22,7 @@ func EarlierBinary(t testing.TB, importPath string) string {
 	return binary
 }
 
-// BuildEarlier builds a command of this module as it was in the version before, like Build.
+// BuildEarlier builds a command of this module as it was in the version before, as Build does.
 func BuildEarlier(importPath string) (binary string, err error) {
 	module, err := once(earlier, unpackEarlier)
 	if err != nil {

@@ -42,13 +42,13 @@ func once(what string, produce func(dir string) (file string, err error)) (file 
 	return made.(func() (string, error))()
 }
 
-var files sync.Map // from what they are to a func() (string, error)
+var files sync.Map // from what a file is to a func() (string, error)
 
-// build builds a command of the module in a directory, this one if it is "".
+// build builds a command of the module in the directory sources; "" is the present one.
 func build(importPath, sources, to string) (string, error) {
 	binary := filepath.Join(to, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
 	command := exec.Command("go", "build", "-trimpath", "-o", binary, importPath)
-	command.Dir, command.Env = sources, append(os.Environ(), "CGO_ENABLED=0") // as users get it
+	command.Dir, command.Env = sources, append(os.Environ(), "CGO_ENABLED=0") // as users build it
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", importPath, err, text)
 	}
@@ -71,7 +71,7 @@ func Remove() {
 	})
 }
 
-// Freeze stops a process and waits until none of its threads runs, as they do for a moment after the signal.
+// Freeze stops a process, and waits until none of its threads runs: some do for a moment after the signal.
 func Freeze(t testing.TB, process *os.Process) {
 	t.Helper()
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
@@ -96,7 +96,7 @@ func frozen(t testing.TB, process *os.Process) bool {
 		if err != nil {
 			return false
 		}
-		// The state comes after the name in parentheses, which may have some itself.
+		// The state comes after the name in parentheses, which may itself contain parentheses.
 		if rest := stat[bytes.LastIndexByte(stat, ')')+1:]; !bytes.HasPrefix(rest, []byte(" T ")) {
 			return false
 		}
@@ -118,14 +118,14 @@ type Output struct {
 	text bytes.Buffer
 }
 
-// Write keeps some more.
+// Write keeps further output.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-// String returns all so far.
+// String returns all output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

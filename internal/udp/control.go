@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cut returns the control message that says how large the datagrams of a run are.
+// cut returns the control message that tells the kernel the size of the datagrams in a run.
 func cut(segment int) []byte {
 	control := make([]byte, unix.CmsgSpace(2))
 	header := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(control)))
@@ -18,10 +18,10 @@ func cut(segment int) []byte {
 	return control
 }
 
-// told is what the kernel tells of what came.
+// told is what the kernel says about what came.
 type told struct {
-	segment int       // the size of the datagrams that came as one; zero if there is one
-	at      time.Time // when it came; zero if it does not tell
+	segment int       // the size of the datagrams that came as one; zero if there is only one
+	at      time.Time // when it came; zero if the kernel does not say
 }
 
 func parse(control []byte) (t told) {

@@ -1,6 +1,6 @@
-// Package udp has the socket of all that moves in datagrams: many move with one system call.
+// Package udp is the socket of everything that moves in datagrams: many move with one system call.
 //
-// Datagrams of one size to one place go to the kernel as one run, which it cuts where it can
-// (UDP_SEGMENT), and what it merged comes back as one (UDP_GRO). Where it cannot, they move in
+// Datagrams of one size to one place go to the kernel as one run, which the kernel cuts if it can
+// (UDP_SEGMENT); datagrams that it merged come back as one (UDP_GRO). If it cannot, they move in
 // batches, and Socket.Offload says so.
 package udp

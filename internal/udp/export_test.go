@@ -2,10 +2,10 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// Arrival is when something came that has a stamp.
+// Arrival returns when something came that has the kernel's stamp.
 var Arrival = arrival
 
-// WithoutOffloads has a socket be as on a kernel that has none.
+// WithoutOffloads makes a socket behave as on a kernel without offloads.
 func (s *Socket) WithoutOffloads() {
 	s.segment.Store(false)
 	raw, err := s.conn.SyscallConn()

@@ -21,7 +21,7 @@ type Outbox struct {
 // NewOutbox returns an outbox of a socket.
 func NewOutbox(socket *Socket) *Outbox { return &Outbox{socket: socket} }
 
-// TrySend sends the first of some runs, one at least, or returns why not.
+// TrySend sends the first of some runs, at least one of them, or returns why it could not.
 func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	if runs[0].Count() > 1 && !o.socket.segment.Load() {
 		return o.apart(runs[0])
@@ -31,7 +31,7 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	if sent > 0 {
 		return sent, nil
 	}
-	// What is larger than the network carries goes in fragments, but not as a run.
+	// A datagram that is larger than the network carries is sent in fragments, but not as part of a run.
 	if runs[0].Count() > 1 && (cannotCut(err) || errors.Is(err, unix.EMSGSIZE) || errors.Is(err, unix.EINVAL)) {
 		o.socket.segment.Store(false)
 		return o.apart(runs[0])
@@ -39,7 +39,7 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	return 0, cmp.Or(err, io.ErrShortWrite)
 }
 
-// apart sends the datagrams of a run each by itself.
+// apart sends the datagrams of a run one by one.
 func (o *Outbox) apart(run Run) (sent int, err error) {
 	if err := o.socket.sendEach(run, unix.MSG_DONTWAIT); err != nil {
 		return 0, err

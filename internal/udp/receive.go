@@ -17,13 +17,13 @@ const (
 	controlBytes   = 64
 )
 
-// MaxDatagram is the largest datagram that is received whole.
+// MaxDatagram is the size of the largest datagram that is received whole.
 const MaxDatagram = 9216
 
-// Receive hands on what comes, and calls rested whenever no more has been read, until the
-// socket is closed, which is nil, or its deadline passes, which is os.ErrDeadlineExceeded.
-// What is handed on is the caller's until rested returns, and may be overwritten by it. It is for
-// one goroutine.
+// Receive hands on what comes, and calls rested whenever it has read everything that was there. It
+// returns nil when the socket is closed, and os.ErrDeadlineExceeded when its deadline passes. The
+// datagrams handed on may be used, and overwritten, until rested returns. Only one goroutine may
+// call Receive.
 func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested func()) error {
 	for {
 		switch err := s.ReceiveOnce(take); {
@@ -37,8 +37,9 @@ func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested
 	}
 }
 
-// ReceiveOnce hands on what one system call brings. Errors other than those of a closed
-// socket and of a deadline are about a datagram that was sent: nobody listens there, as a rule.
+// ReceiveOnce hands on what one system call brings. An error that is neither that of a closed
+// socket nor that of a deadline is about a datagram that was sent earlier: mostly nobody listens
+// there.
 func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) error {
 	if s.reading == nil {
 		s.reading = s.messages()
@@ -66,12 +67,11 @@ func (s *Socket) messages() []ipv4.Message {
 	return messages
 }
 
-// Arrived is when what is handed on came to this machine, however long it waited for its
-// reader, by the clock that nobody sets. It is of use while it is handed on.
+// Arrived returns when the datagram that is being handed on came to this machine, by the monotonic
+// clock, however long it waited for its reader. It is only valid while the datagram is handed on.
 func (s *Socket) Arrived() time.Time { return s.arrived }
 
-// longWait is how long what came waits for its reader at most, as far as is believed: clocks
-// are set, too.
+// longWait is the longest time for which a datagram is believed to have waited: the wall clock may be set.
 const longWait = 10 * time.Second
 
 // split hands on each of the datagrams that the kernel has merged. A datagram that was cut off is lost.

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// mostSegments is how many datagrams every kernel with UDP_SEGMENT cuts one run into.
+	// mostSegments is into how many datagrams every kernel with UDP_SEGMENT can cut a run.
 	mostSegments = 64
-	// mostBytes is the greatest payload that one UDP datagram, cut later or not, may have.
+	// mostBytes is the largest payload of a UDP datagram, whether it is cut later or not.
 	mostBytes = 65507
 )
 
-// Run is datagrams of one size to one place, one after the other in memory. The last may be
-// shorter.
+// Run is a number of datagrams of one size to one place, one after the other in memory. The last may be shorter.
 type Run struct {
 	Bytes   []byte
-	Segment int // the size of each
+	Segment int // the size of each datagram
 	To      netip.AddrPort
-	// Apart has each sent by itself, even if the kernel could cut the run later. Linux as a
-	// multicast router loses runs that are not cut yet, as they come over virtual cables.
+	// Apart makes each datagram be sent by itself, even if the kernel could cut the run later.
+	// Linux as a multicast router loses runs that are not cut yet, which is how they arrive over
+	// virtual cables.
 	Apart bool
 }
 
-// Longest is how many datagrams of a size one Run may have.
+// Longest returns how many datagrams of a size a Run may have.
 func Longest(segment int) int { return min(mostSegments, mostBytes/segment) }
 
 // Takes reports whether a datagram of a size may be appended.
@@ -37,7 +37,7 @@ func (r Run) Takes(size int) bool {
 	return size <= r.Segment && len(r.Bytes) == count*r.Segment && count < Longest(r.Segment)
 }
 
-// Count is how many datagrams there are.
+// Count returns how many datagrams the run has.
 func (r Run) Count() int { return (len(r.Bytes) + r.Segment - 1) / r.Segment }
 
 // Send sends one datagram.
@@ -46,8 +46,7 @@ func (s *Socket) Send(datagram []byte, to netip.AddrPort) error {
 	return err
 }
 
-// SendRun sends all datagrams of a run, with one system call if the kernel cuts it. It waits
-// for room in the socket.
+// SendRun sends all datagrams of a run, with one system call if the kernel cuts it. It waits for room in the socket.
 func (s *Socket) SendRun(run Run) error {
 	if len(run.Bytes) <= run.Segment {
 		return s.Send(run.Bytes, run.To)
@@ -57,12 +56,12 @@ func (s *Socket) SendRun(run Run) error {
 		if !cannotCut(err) {
 			return err
 		}
-		s.segment.Store(false) // the interface has no offload that the kernel needs for it
+		s.segment.Store(false) // the interface lacks an offload that the kernel needs for this
 	}
 	return s.sendEach(run, 0)
 }
 
-// cannotCut tells an interface that cannot cut from other troubles of sending.
+// cannotCut reports whether sending failed because the interface cannot cut runs.
 func cannotCut(err error) bool {
 	return errors.Is(err, unix.EIO) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOPROTOOPT)
 }
@@ -72,7 +71,7 @@ func (s *Socket) sendCut(run Run) error {
 	return err
 }
 
-// sendEach sends the datagrams of a run each by itself.
+// sendEach sends the datagrams of a run one by one.
 func (s *Socket) sendEach(run Run, flags int) error {
 	var messages []ipv4.Message
 	to := net.UDPAddrFromAddrPort(run.To)

@@ -13,7 +13,7 @@ import (
 // Socket sends and receives datagrams, many with one system call.
 type Socket struct {
 	conn    *net.UDPConn
-	batch   *ipv4.PacketConn // it serves IPv6, too: the calls are the same
+	batch   *ipv4.PacketConn // it also serves IPv6: the calls are the same
 	reading []ipv4.Message
 	arrived time.Time
 	buffer  int
@@ -21,8 +21,8 @@ type Socket struct {
 	merge   bool        // the kernel hands over several datagrams as one
 }
 
-// New takes a connection over, and asks the kernel for buffers of so many bytes. It gives what
-// net.core.rmem_max and wmem_max allow, and Buffer says how much that is.
+// New takes over a connection, and asks the kernel for buffers of so many bytes. The kernel gives
+// at most what net.core.rmem_max and wmem_max allow; Buffer says how much that is.
 func New(conn *net.UDPConn, bufferBytes int) (*Socket, error) {
 	s := &Socket{conn: conn, batch: ipv4.NewPacketConn(conn)}
 	_, _ = conn.SetReadBuffer(bufferBytes), conn.SetWriteBuffer(bufferBytes)
@@ -42,24 +42,23 @@ func (s *Socket) tune(descriptor uintptr) {
 	s.buffer, _ = unix.GetsockoptInt(int(descriptor), unix.SOL_SOCKET, unix.SO_RCVBUF)
 }
 
-// Offload is what the kernel does for many datagrams at once.
+// Offload says what the kernel does for many datagrams at once.
 type Offload struct {
 	Segment bool // it cuts what is sent (UDP_SEGMENT)
 	Merge   bool // it merges what is received (UDP_GRO)
 }
 
-// Offload says what the kernel does now; it may turn out later that a network interface
-// cannot do it.
+// Offload returns what the kernel does now; it may turn out later that a network interface cannot do it.
 func (s *Socket) Offload() Offload { return Offload{Segment: s.segment.Load(), Merge: s.merge} }
 
-// Buffer is how many bytes the kernel holds for this socket, its own accounts included.
+// Buffer returns how many bytes the kernel holds for this socket, including its own overhead.
 func (s *Socket) Buffer() int { return s.buffer }
 
-// Addr returns where the socket is.
+// Addr returns the socket's address.
 func (s *Socket) Addr() netip.AddrPort { return s.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
 
 // Conn returns the socket itself, for deadlines and options.
 func (s *Socket) Conn() *net.UDPConn { return s.conn }
 
-// Close gives the port back, leaves the groups, and ends a Receive.
+// Close gives the port back, leaves multicast groups, and ends a Receive.
 func (s *Socket) Close() error { return s.conn.Close() }

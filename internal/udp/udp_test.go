@@ -36,7 +36,7 @@ func open(t testing.TB) *udp.Socket {
 	return s
 }
 
-// numbered returns a run of datagrams that begin with their number; the last is shorter.
+// numbered returns a run of datagrams that begin with their number; the last one is shorter.
 func numbered(from, count, size int, to netip.AddrPort) udp.Run {
 	run := udp.Run{Segment: size, To: to}
 	for i := range count {
@@ -50,8 +50,7 @@ func numbered(from, count, size int, to netip.AddrPort) udp.Run {
 	return run
 }
 
-// received returns the numbers and sizes of what comes until so many are there, or nothing
-// does for a while.
+// received returns the numbers and sizes of datagrams that come, until there are so many or none comes for a while.
 func received(t *testing.T, s *udp.Socket, want int) (numbers, sizes []int) {
 	t.Helper()
 	s.Conn().SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -68,8 +67,8 @@ func received(t *testing.T, s *udp.Socket, want int) (numbers, sizes []int) {
 	return numbers, sizes
 }
 
-// Runs and single datagrams to several places arrive as what they were made of, whether the
-// kernel cuts and merges them or not, and whoever sends them.
+// Runs and single datagrams to several places arrive as they were, whether the kernel cuts and
+// merges them or not, and whichever function sends them.
 func TestRunsArriveAsDatagrams(t *testing.T) {
 	ways := map[string]func(*udp.Socket, []udp.Run) error{
 		"waiting": func(s *udp.Socket, runs []udp.Run) (err error) {
@@ -122,8 +121,7 @@ func TestRunsArriveAsDatagrams(t *testing.T) {
 	}
 }
 
-// A run takes what does not differ in size, ends with what is shorter, and with what the
-// kernel can cut.
+// A run takes datagrams of its size; it ends with a shorter one, and at the number that the kernel can cut.
 func TestRunTakes(t *testing.T) {
 	run := udp.Run{Segment: 1000}
 	for count := range udp.Longest(1000) {
@@ -140,7 +138,7 @@ func TestRunTakes(t *testing.T) {
 	}
 }
 
-// A network that carries only less than a run's datagrams gets them one by one, in fragments.
+// If a network carries less than the size of a run's datagrams, they are sent one by one, in fragments.
 func TestRunBeyondTheMTU(t *testing.T) {
 	l := labtest.New(t, 1)
 	sender, member := l.Host("sender"), l.Host("member")
@@ -170,7 +168,7 @@ func TestRunBeyondTheMTU(t *testing.T) {
 	}
 }
 
-// narrowed gives the host's interface an MTU and returns a socket at it.
+// narrowed sets the MTU of the host's interface, and returns a socket on it.
 func narrowed(host *lab.Host, mtu int) (*udp.Socket, error) {
 	device, err := host.Interface()
 	if err != nil {
@@ -190,7 +188,7 @@ func narrowed(host *lab.Host, mtu int) (*udp.Socket, error) {
 	return udp.New(conn, 4<<20)
 }
 
-// What a closed socket is to send is an error, not an end without one.
+// Sending on a closed socket gives an error.
 func TestOutboxOfAClosedSocket(t *testing.T) {
 	from, ear := open(t), open(t)
 	from.Close()
@@ -199,7 +197,7 @@ func TestOutboxOfAClosedSocket(t *testing.T) {
 	}
 }
 
-// What closes ends its Receive.
+// Close ends Receive.
 func TestCloseEndsReceive(t *testing.T) {
 	s := open(t)
 	ended := make(chan error)
@@ -210,8 +208,8 @@ func TestCloseEndsReceive(t *testing.T) {
 	}
 }
 
-// When something came is told by the clock that nobody sets: a wall clock that is set forward or back, before it comes or while it
-// waits, has nobody count as silent for as long as that.
+// The arrival of a datagram is told by the monotonic clock: if the wall clock is set forward or back, before the datagram comes or
+// while it waits, nobody seems silent for that long.
 func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
 	s, from := open(t), open(t)
 	began := time.Now()
@@ -225,7 +223,7 @@ func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
 	if err := s.ReceiveOnce(func([]byte, netip.AddrPort) { at = s.Arrived() }); err != nil {
 		t.Fatal(err)
 	}
-	// Without its part of that clock a time is the same instant, and another value.
+	// A time that has lost its monotonic part is the same instant, but another value.
 	if at == at.Round(0) { //nolint:staticcheck // Equal looks at the instant alone
 		t.Errorf("what came at %v is known by the wall clock alone", at)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// certify makes a key, has it certified, and writes both to files. That they can be written is known before: a join token is used
-// up by asking.
+// certify makes a key, has it certified, and writes both to files. It checks first that they can be written, because asking uses
+// up a join token.
 func certify(files *identity.Files, ask func(request []byte) (*groupv1.Certificate, error)) (*identity.Bundle, error) {
 	if err := identity.CheckWritable(filepath.Dir(files.Key)); err != nil {
 		return nil, fmt.Errorf("write credentials: %w", err)

@@ -11,7 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// Nothing is asked for that cannot be kept: a join token would be used up. Where it is known that it can, nothing is left of that.
+// Nothing is asked for that could not be stored, as that would use up a join token. The check that it can be stored
+// leaves nothing behind.
 func TestNothingIsCertifiedThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {

@@ -26,12 +26,12 @@ type Config struct {
 	Endpoints []string `json:"endpoints"`
 	// TrustDomain is the managers' trust domain.
 	TrustDomain string `json:"trustDomain"`
-	// CredentialsDir holds tls.crt, tls.key and ca.crt. A relative name, here and below, is meant from the file's directory.
+	// CredentialsDir holds tls.crt, tls.key and ca.crt. Relative names, here and below, start from this file's directory.
 	CredentialsDir string `json:"credentialsDir"`
-	// Renew says that this client keeps the certificate fresh; otherwise somebody else does.
+	// Renew says that this client renews the certificate; otherwise somebody else does.
 	Renew bool `json:"renew,omitempty"`
-	// ServiceAccountTokenFile has a token of this pod's Kubernetes ServiceAccount for the managers' audience. It is exchanged
-	// for credentials, where there are none that are good, and to keep them fresh. AuthorityFile is the certificate of the managers' CA.
+	// ServiceAccountTokenFile holds a token of this pod's Kubernetes ServiceAccount for the managers' audience. It is exchanged for
+	// credentials if there are no valid ones, and to renew them. AuthorityFile is the certificate of the managers' CA.
 	ServiceAccountTokenFile string `json:"serviceAccountTokenFile,omitempty"`
 	AuthorityFile           string `json:"authorityFile,omitempty"`
 }
@@ -86,7 +86,7 @@ func (c Config) Write(name string) error {
 	return identity.WriteFile(name, text, 0o600)
 }
 
-// ExposedKey returns the file of the private key, if every user of this machine may read it; else it is empty.
+// ExposedKey returns the file of the private key if every user of this machine may read it, else nothing.
 func (c Config) ExposedKey() string {
 	if key := identity.FilesIn(c.CredentialsDir).Key; identity.Exposed(key) {
 		return key
@@ -94,7 +94,7 @@ func (c Config) ExposedKey() string {
 	return ""
 }
 
-// Validate reports all that is wrong.
+// Validate reports everything that is wrong.
 func (c Config) Validate() error {
 	var problems []error
 	if len(c.Endpoints) == 0 {

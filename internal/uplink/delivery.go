@@ -10,13 +10,13 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// WatchDelivery calls each with a delivery as it is, and again as it changes, until it
-// has ended, or ctx is done; without its tree. Broken connections and changing leaders are survived.
+// WatchDelivery calls each with a delivery as it is now, without its tree, and again whenever it
+// changes, until it has ended or ctx is done. It survives broken connections and changing leaders.
 func (u *Uplink) WatchDelivery(ctx context.Context, id string, each func(*groupv1.Delivery) error) error {
 	return u.watchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id}, each)
 }
 
-// WatchDeliveryTree is WatchDelivery with the tree as it is each time.
+// WatchDeliveryTree is WatchDelivery with the whole tree each time.
 func (u *Uplink) WatchDeliveryTree(ctx context.Context, id string, each func(*groupv1.Delivery) error) error {
 	return u.watchDelivery(ctx, &groupv1.WatchDeliveryRequest{Delivery: id, Tree: true}, each)
 }
@@ -37,21 +37,21 @@ func (u *Uplink) watchDelivery(ctx context.Context, request *groupv1.WatchDelive
 		})
 }
 
-// toldTree is the tree of a delivery as it was told last.
+// toldTree is the tree of a delivery as it was last told.
 type toldTree struct {
 	nodes    []*groupv1.TreeNode
 	changes  []*groupv1.TreeChange
 	clusters []*groupv1.TreeCluster
 }
 
-// complete puts the tree into a message that has only what is new of it.
+// complete puts the tree into a message that has only changes of it.
 func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
 	delivery := message.GetDelivery()
 	if !message.GetTreeUnchanged() {
 		t.nodes, t.changes, t.clusters = delivery.GetTree(), delivery.GetTreeChanges(), delivery.GetTreeClusters()
 		return
 	}
-	t.nodes = slices.Clone(t.nodes) // the earlier ones are the caller's
+	t.nodes = slices.Clone(t.nodes) // the earlier nodes belong to the caller
 	for _, node := range message.GetNodes() {
 		if place := int(node.GetPlace()); place < len(t.nodes) {
 			t.nodes[place] = proto.CloneOf(t.nodes[place])
@@ -61,8 +61,8 @@ func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
 	delivery.Tree, delivery.TreeChanges, delivery.TreeClusters = t.nodes, t.changes, t.clusters
 }
 
-// watchWhole takes the messages of a watch each of which shows the whole of a thing, over
-// broken connections, until take says that the thing has ended.
+// watchWhole is for watches in which each message shows the whole of a thing. It takes the
+// messages, over broken connections, until take says that the thing has ended.
 func watchWhole[M any](ctx context.Context, u *Uplink, what string, open func(context.Context) (receiver[M], error), take func(M) (ended bool, err error)) error {
 	err := u.attend(ctx, what, func(ctx context.Context) error {
 		stream, err := open(ctx)
@@ -89,5 +89,5 @@ func watchWhole[M any](ctx context.Context, u *Uplink, what string, open func(co
 	return err
 }
 
-// errEnded ends the watch of what has ended.
+// errEnded ends the watch of something that has ended.
 var errEnded = errors.New("it has ended")

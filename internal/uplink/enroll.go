@@ -21,20 +21,19 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 )
 
-// Tickets are files that a service can be let in by. Without any, somebody else puts its
-// credentials where they belong.
+// Tickets are files with which a service can get its first credentials. Without any, somebody else provides them.
 type Tickets struct {
-	// Role is what is let in.
+	// Role is the service's role.
 	Role identity.Role
-	// JoinToken is exchanged once, where there are no credentials yet, or those that are there have expired.
+	// JoinToken is exchanged only if there are no credentials yet, or they have expired.
 	JoinToken string
-	// ServiceAccountToken is exchanged at every start: what an earlier start left may have
+	// ServiceAccountToken is exchanged at every start: the credentials of an earlier start may have
 	// expired while the pod was not running. Authority is the managers' CA.
 	ServiceAccountToken string
 	Authority           string
 }
 
-// Enter exchanges the ticket that there is for credentials, if they are needed.
+// Enter exchanges a ticket for credentials, if there is a ticket and they are needed.
 func (t Tickets) Enter(ctx context.Context, config Config, log *slog.Logger, opts ...grpc.DialOption) error {
 	if t.ServiceAccountToken != "" {
 		return t.enterPod(ctx, config, log, opts)
@@ -134,16 +133,16 @@ func (c Config) EnterPod(ctx context.Context, opts ...grpc.DialOption) error {
 	}
 }
 
-// Discard removes credentials of this pod that were revoked, so that the next EnterPod shows its token again.
+// Discard removes credentials of this pod that were revoked, so that the next EnterPod shows the token again.
 func (c Config) Discard() error {
 	if c.ServiceAccountTokenFile == "" {
 		return nil
 	}
-	return os.Remove(identity.FilesIn(c.CredentialsDir).Key) // without it the others are of no use
+	return os.Remove(identity.FilesIn(c.CredentialsDir).Key) // without the key the other files are of no use
 }
 
-// PodSession is what the sessions of this pod are called, as the part after the name of the member that all pods of
-// its ServiceAccount are; empty where the configuration is no pod's.
+// PodSession returns the suffix that this pod's sessions add to the member's name, which all pods of a
+// ServiceAccount share; empty if the configuration is not a pod's.
 func (c Config) PodSession() string {
 	token, err := os.ReadFile(c.ServiceAccountTokenFile)
 	if err != nil {

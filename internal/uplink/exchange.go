@@ -10,21 +10,21 @@ import (
 type talk[Q, A any] struct {
 	next  func() Q
 	take  func(A) error
-	every func() time.Duration // until the next message
-	wake  <-chan struct{}      // it is due now
+	every func() time.Duration // the time until the next message
+	wake  <-chan struct{}      // a message is due at once
 }
 
-// stream is what gRPC has of one.
+// stream is the part of a gRPC stream that is used here.
 type stream[Q, A any] interface {
 	Send(Q) error
 	Recv() (A, error)
 }
 
-// exchange sends a message at once, then as often as it is due, and takes each
-// answer. It returns when the stream ends, the manager is silent, or take fails.
+// exchange sends a message at once, and then whenever one is due, and takes each answer. It returns
+// when the stream ends, the manager is silent, or take fails.
 func exchange[Q, A any](ctx context.Context, over stream[Q, A], talk talk[Q, A]) error {
-	// Until the first answer gRPC may still open the stream anew, and holds up whoever
-	// sends meanwhile: nothing else is sent, so that silence is noticed.
+	// Until the first answer gRPC may still open the stream anew, and meanwhile Send blocks. So
+	// nothing else is sent before that; otherwise silence would not be noticed.
 	opened := over.Send(talk.next())
 	e := &exchanging[Q, A]{
 		talk: talk, over: over, answers: make(chan A), failed: make(chan error, 1), done: make(chan error, 1), sent: time.Now(),
@@ -45,19 +45,19 @@ func exchange[Q, A any](ctx context.Context, over stream[Q, A], talk talk[Q, A])
 	}
 }
 
-// exchanging is a stream in use, by the goroutine that takes its answers.
+// exchanging is a stream in use; it belongs to the goroutine that takes the answers.
 type exchanging[Q, A any] struct {
 	talk[Q, A]
 	over    stream[Q, A]
 	answers chan A
-	failed  chan error // why there are no more
+	failed  chan error // why there are no more answers
 	silence *time.Timer
 
 	due       *time.Timer
-	awake     <-chan struct{} // wake, when a message may be sent
+	awake     <-chan struct{} // is wake while a message may be sent, else nil
 	isSending bool
-	done      chan error // what became of it
-	sent      time.Time  // the last one
+	done      chan error // what became of the message
+	sent      time.Time  // when the last message was sent
 }
 
 // receive hands on answers until there are no more, and returns why.
@@ -75,8 +75,8 @@ func (e *exchanging[Q, A]) receive(ctx context.Context) error {
 	}
 }
 
-// reason is why a message could not be sent. Send only says EOF; the reason is with
-// Recv, behind the answers that came before.
+// reason returns why a message could not be sent. Send only returns EOF; the reason comes from
+// Recv, after the answers that came before.
 func (e *exchanging[Q, A]) reason() error {
 	for {
 		select {

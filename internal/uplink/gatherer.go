@@ -14,9 +14,9 @@ func (e *GathererFenced) Error() string {
 	return "registration ended: another process registered as the same gatherer, with the same credentials"
 }
 
-// RegisterGatherer registers a gatherer and reports for it until ctx is done, or until a
-// newer incarnation of it has registered: then it returns *GathererFenced. When ctx is
-// done, the gatherer says goodbye.
+// RegisterGatherer registers a gatherer and reports for it until ctx is done; then the gatherer
+// says goodbye. If a newer incarnation of it has registered, RegisterGatherer returns
+// *GathererFenced.
 func (u *Uplink) RegisterGatherer(ctx context.Context, registration *gatherv1.GathererRegistration, report func() *gatherv1.GathererReport) error {
 	var incarnation uint64
 	err := u.attendWith(ctx, "register gatherer", reattachSoon, func(ctx context.Context) error {
@@ -39,7 +39,7 @@ func (u *Uplink) RegisterGatherer(ctx context.Context, registration *gatherv1.Ga
 				switch answer.GetState() {
 				case gatherv1.GathererState_GATHERER_STATE_ONLINE:
 				case gatherv1.GathererState_GATHERER_STATE_OFFLINE:
-					incarnation = 0 // it was forgotten
+					incarnation = 0 // the managers have forgotten this incarnation
 					return errGivenUp
 				default:
 					return &GathererFenced{answer.GetState()}
@@ -64,8 +64,7 @@ func registering(registration *gatherv1.GathererRegistration) *gatherv1.ControlR
 	return &gatherv1.ControlRequest{Message: &gatherv1.ControlRequest_Registration{Registration: registration}}
 }
 
-// takeLeave tells the manager that the gatherer stops. It is a courtesy: without it, it
-// counts as offline.
+// takeLeave tells the manager that the gatherer stops. It is a courtesy: without it the gatherer counts as offline after a while.
 func (u *Uplink) takeLeave(registration *gatherv1.GathererRegistration) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// handshakes keeps how the last one with a manager went: gRPC tells nobody before a call has been tried often enough.
+// handshakes keeps how the last handshake with a manager went: gRPC does not say so before it has tried a call often enough.
 type handshakes struct {
 	mu  sync.Mutex
 	err error
@@ -27,7 +27,7 @@ func (u *Uplink) HandshakeError() error {
 	return u.handshakes.err
 }
 
-// noted are credentials whose handshakes are noted.
+// noted are credentials that note how their handshakes go.
 type noted struct {
 	credentials.TransportCredentials
 	to *handshakes

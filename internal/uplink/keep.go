@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// patience is how long a manager may be silent on a stream: two heartbeats. What is left
-	// of the time until a session expires has to do for finding another manager.
+	// patience is how long a manager may be silent on a stream: two heartbeats. The rest of the
+	// time until a session expires must suffice to find another manager.
 	patience = 4 * time.Second
-	// reattach is about how long to wait before a broken stream is opened again.
+	// reattach is about how long to wait before opening a broken stream again.
 	reattach = 500 * time.Millisecond
 	// reattachSoon takes its place for a stream that has held for settled, of a node that takes
 	// part in deliveries: a node that stays away is replaced.
@@ -49,20 +49,20 @@ func (e *Ended) Error() string {
 
 // Attendance is how a node takes part in deliveries.
 type Attendance struct {
-	// Reports returns how its deliveries stand. While there are any, they are sent every second.
+	// Reports returns how the node's deliveries are going. While there are any, they are sent every second.
 	Reports func() []*groupv1.DeliveryReport
 	// Assign takes the changes in what the node has to do. It is called from one
 	// goroutine, the one that keeps the stream alive: it must not block.
 	Assign func(*groupv1.Assignments)
-	// Wake has the reports sent now.
+	// Wake makes the reports be sent at once.
 	Wake <-chan struct{}
 	// Measure is told with every answer which agents round trips are to be measured to; nil is none now. It must not block.
 	Measure func(*groupv1.Measuring)
-	// RoundTrips returns what was measured since it was last asked.
+	// RoundTrips returns what was measured since the last call.
 	RoundTrips func() []*groupv1.RoundTrip
 }
 
-// pause returns how long to wait before a stream is opened again that has held for a while.
+// pause returns how long to wait before a stream that held for a while is opened again.
 func (a *Attendance) pause() time.Duration {
 	if a == nil {
 		return reattach
@@ -97,8 +97,7 @@ func (a *Attendance) roundTrips() []*groupv1.RoundTrip {
 	return a.RoundTrips()
 }
 
-// assigner hands on what one stream says of what is to be done, the parts of a
-// complete list as one.
+// assigner hands on what one stream says about what is to be done; it joins the parts of a complete list.
 type assigner struct {
 	to    *Attendance
 	parts []*groupv1.Assignment
@@ -120,9 +119,9 @@ func (a *assigner) take(assignments *groupv1.Assignments) {
 // busyInterval is how often deliveries are reported while there are any.
 const busyInterval = time.Second
 
-// Keep keeps a session alive until ctx is done or the session has ended: then it
-// returns *Ended. Broken connections and changing leaders are survived. Without
-// attendance, the member takes no part in deliveries.
+// Keep keeps a session alive until ctx is done or the session has ended: then it returns *Ended. It
+// survives broken connections and changing leaders. Without attendance the member takes no part in
+// deliveries.
 func (u *Uplink) Keep(ctx context.Context, member *groupv1.Member, interval time.Duration, attendance *Attendance) error {
 	err := u.keep(ctx, member, interval, attendance)
 	if Reason(err) == "REVOKED" {
@@ -165,7 +164,7 @@ func (u *Uplink) keep(ctx context.Context, member *groupv1.Member, interval time
 	})
 }
 
-// learnTime sets the clock by a manager's; an older manager does not say what time it is.
+// learnTime sets the clock by a manager's; older managers do not tell the time.
 func (u *Uplink) learnTime(manager *timestamppb.Timestamp) {
 	if manager.IsValid() {
 		u.clock.Learn(manager.AsTime())
@@ -179,9 +178,9 @@ func (e *AgentFenced) Error() string {
 	return "registration ended: another process registered as the same agent, with the same credentials"
 }
 
-// Register registers an agent and reports for it until ctx is done, or until a
-// newer incarnation of it has registered: then it returns *AgentFenced. When ctx
-// is done, the agent says goodbye. Without attendance, it takes no part in deliveries.
+// Register registers an agent and reports for it until ctx is done; then the agent says goodbye. If
+// a newer incarnation of it has registered, Register returns *AgentFenced. Without attendance the
+// agent takes no part in deliveries.
 func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registration, report func() *agentv1.Report, attendance *Attendance) error {
 	var incarnation uint64
 	err := u.attendWith(ctx, "register agent", attendance.pause(), func(ctx context.Context) error {
@@ -215,14 +214,14 @@ func (u *Uplink) Register(ctx context.Context, registration *agentv1.Registratio
 					attendance.measure(answer.GetMeasuring())
 					return nil
 				case agentv1.AgentState_AGENT_STATE_OFFLINE:
-					return errGivenUp // it was given up: register again
+					return errGivenUp // the managers have given it up: register again
 				}
 				return &AgentFenced{}
 			},
 		})
 	})
 	if ctx.Err() != nil && incarnation != 0 {
-		registration.Incarnation = incarnation // without it, it would be a new one, and fence whoever has taken its place
+		registration.Incarnation = incarnation // without it this would register a new incarnation, and fence the one that has taken its place
 		u.goodbye(registration)
 	}
 	return err
@@ -302,7 +301,7 @@ func (u *Uplink) attendWith(ctx context.Context, what string, soon time.Duration
 	}
 }
 
-// sayAlone tells that no manager was heard since the process began to attend to one: gRPC still tries for a while before
+// sayAlone logs that no manager was heard since the process began to attend to one: gRPC still tries for a while before
 // it says why the first attempt fails.
 func (u *Uplink) sayAlone(ctx context.Context, what string) {
 	if ctx.Err() != nil || u.Closed() || u.reach.hasHeard() {
@@ -351,7 +350,7 @@ func isTooLarge(err error) bool {
 	return Reason(err) == "" && strings.Contains(status.Convert(err).Message(), "message larger than max")
 }
 
-// transient reports whether trying again can help.
+// transient reports whether it can help to try again.
 func transient(err error) bool {
 	if errors.Is(err, io.EOF) { // a manager that stops ends its streams
 		return true

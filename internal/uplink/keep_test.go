@@ -14,7 +14,8 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 )
 
-// A message that is too large is so each time: whoever watches is told, and does not ask for ever. A manager without room has it again.
+// A message that is too large will be so each time: the watcher is told, and does not ask for ever. A manager without
+// room may have room again.
 func TestWhatIsTooLargeIsNotAskedForAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
@@ -47,8 +48,8 @@ func (d *deaf) Recv() (int, error) {
 	return 0, d.ctx.Err()
 }
 
-// gRPC may open a stream anew while nothing was answered, and holds up whoever sends
-// meanwhile: the loop would not notice how long that takes.
+// gRPC may open a stream anew while there is no answer yet, and blocks those that send meanwhile:
+// the loop would not notice how long that takes.
 func TestNothingMoreIsSentBeforeTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -83,8 +84,7 @@ func (e *ending) Recv() (int, error) {
 
 var errEnding = errors.New("ending")
 
-// An agent that was stopped for long finds both: something to send, and answers to a
-// stream that is over.
+// An agent that was stopped for long finds something to send and, at the same time, answers of a stream that has ended.
 func TestStreamThatEndsWithUnreadAnswersIsLeft(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestStreamThatEndsWithUnreadAnswersIsLeft(t *testing.T) {
 	}
 }
 
-// talkative is a manager that reads all messages but the first once the node has taken a hundred answers more.
+// talkative is a manager that reads each message but the first only after the node has taken a hundred more answers.
 type talkative struct {
 	ctx      context.Context
 	received chan int
@@ -128,15 +128,14 @@ func (m *talkative) Send(int) error {
 func (m *talkative) Recv() (int, error) {
 	select {
 	case m.received <- 1:
-	case <-time.After(time.Millisecond): // nothing is sent now
+	case <-time.After(time.Millisecond): // nothing is being sent now
 	case <-m.ctx.Done():
 		return 0, m.ctx.Err()
 	}
 	return 1, nil
 }
 
-// A manager that is held up by what it has to tell reads nothing meanwhile: that is taken while something
-// is being sent.
+// A manager that is held up by what it has to tell does not read meanwhile: its answers are taken while something is being sent.
 func TestAnswersAreTakenWhileSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +178,7 @@ func (s *stuck) Recv() (int, error) {
 	return 1, nil
 }
 
-// That a manager is silent is noticed while it reads nothing of what is sent.
+// The silence of a manager is noticed even if it does not read what is sent.
 func TestSilenceIsNoticedWhileSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

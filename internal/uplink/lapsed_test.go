@@ -12,7 +12,7 @@ import (
 func TestLapsedCredentialsAreTold(t *testing.T) {
 	const longest = identity.CertificateLifetime + identity.ClockTolerance
 	for _, tt := range []struct {
-		issued time.Duration // ago
+		issued time.Duration // how long ago
 		config Config
 		want   bool
 	}{

@@ -17,20 +17,20 @@ type reach struct {
 	tell func(since time.Time) // nil tells nobody
 
 	mu      sync.Mutex
-	begun   time.Time // since when one could be heard
+	begun   time.Time // since when a manager could have been heard
 	last    time.Time // when a manager was heard; zero if none was
-	since   time.Time // when a stream broke and nothing was heard after; zero while managers are heard
+	since   time.Time // when a stream broke after which nothing was heard; zero while managers are heard
 	told    bool
 	timer   *time.Timer
-	news    *time.Time // to be told next; nil if there is nothing new
-	telling bool       // somebody is told
+	news    *time.Time // what to tell next; nil if there is no news
+	telling bool       // somebody is being told
 }
 
 // TellAway has tell called when no manager has been heard for a while, with the time since when; and with the zero time when one
 // is heard again. It is called before the uplink is used.
 func (u *Uplink) TellAway(tell func(since time.Time)) { u.reach.tell = tell }
 
-// begin notes that a manager is to be heard from now on.
+// begin notes that from now on a manager ought to be heard.
 func (r *reach) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *reach) say(since time.Time) {
 	}
 }
 
-// tellAll tells what is new until nothing is.
+// tellAll tells news until there is none.
 func (r *reach) tellAll() {
 	for {
 		r.mu.Lock()
@@ -131,7 +131,7 @@ func (r *reach) stop() {
 	r.tell, r.since = nil, time.Time{}
 }
 
-// intercept notes all that is heard on streams.
+// intercept notes everything that is heard on streams.
 func (r *reach) intercept(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, conn, method, opts...)
 	if err != nil {

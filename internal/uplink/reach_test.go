@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// That no manager is heard is told once, with since when, and once that one is again; what heals soon is not told.
+// When no manager is heard that is told once, with the time since when, and once that one is heard again; what soon
+// heals is not told.
 func TestAwayIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []time.Time
 		var r reach
-		r.lost() // nobody wants to know
+		r.lost() // nobody is to be told
 		r.tell = func(since time.Time) { told = append(told, since) }
 		r.lost()
 		time.Sleep(awayPatience - time.Second)
@@ -32,7 +33,7 @@ func TestAwayIsToldOnce(t *testing.T) {
 			t.Errorf("told %v, want %v and that it is over", told, broke)
 		}
 		r.lost()
-		r.tellAgain() // it is not told so far
+		r.tellAgain() // it has not been told so far
 		time.Sleep(awayPatience + time.Second)
 		r.tellAgain()
 		synctest.Wait()
@@ -51,7 +52,7 @@ func TestAwayIsToldOnce(t *testing.T) {
 	})
 }
 
-// Whoever is told may stand still: managers are heard all the same, and it is the latest news that is told then.
+// A listener that is told may block: managers are heard all the same, and afterwards it is told the latest news.
 func TestNobodyWaitsForWhoIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool

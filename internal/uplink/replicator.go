@@ -17,21 +17,21 @@ func (e *ReplicatorFenced) Error() string {
 
 // Duty is how a replicator takes part in replications.
 type Duty struct {
-	// Report says how its replications stand.
+	// Report returns how the replications are going.
 	Report func() *replicav1.Report
-	// Assign takes all that there is to do, whenever that has changed. It must not block.
+	// Assign takes everything that there is to do, whenever that has changed. It must not block.
 	Assign func(*replicav1.Tasks)
-	// Wake has a report sent now.
+	// Wake makes a report be sent at once.
 	Wake <-chan struct{}
 }
 
-// ErrAnew is the cause of a context that ends a registration which is made anew at once: for the managers the replicator stays.
+// ErrAnew is the cause with which a context ends a registration that is to be made anew at once: for the managers the
+// replicator stays.
 var ErrAnew = errors.New("it is registered anew")
 
-// RegisterReplicator registers a replicator and reports for it until ctx is done, or until a
-// newer incarnation of it has registered: then it returns *ReplicatorFenced. When ctx is
-// done, the replicator says goodbye; if that is by ErrAnew, the registration can be changed, and goes on as the same incarnation when it
-// is made anew.
+// RegisterReplicator registers a replicator and reports for it until ctx is done; then the replicator says goodbye. If a newer
+// incarnation of it has registered, RegisterReplicator returns *ReplicatorFenced. If ctx ended by ErrAnew there is no goodbye: the
+// registration can be changed and made anew, and goes on as the same incarnation.
 func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1.Registration, duty Duty) error {
 	incarnation := registration.GetIncarnation()
 	err := u.attendWith(ctx, "register replicator", reattachSoon, func(ctx context.Context) error {
@@ -55,7 +55,7 @@ func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1
 				switch answer.GetState() {
 				case replicav1.ReplicatorState_REPLICATOR_STATE_ONLINE:
 				case replicav1.ReplicatorState_REPLICATOR_STATE_OFFLINE:
-					incarnation = 0 // it was forgotten
+					incarnation = 0 // the managers have forgotten this incarnation
 					return errGivenUp
 				default:
 					return &ReplicatorFenced{answer.GetState()}
@@ -79,8 +79,8 @@ func (u *Uplink) RegisterReplicator(ctx context.Context, registration *replicav1
 	return err
 }
 
-// sayGoodbye tells the manager that the replicator stops. It is a courtesy: without it, it
-// counts as offline.
+// sayGoodbye tells the manager that the replicator stops. It is a courtesy: without it the
+// replicator counts as offline after a while.
 func (u *Uplink) sayGoodbye(registration *replicav1.Registration) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -101,8 +101,8 @@ func (u *Uplink) sayGoodbye(registration *replicav1.Registration) {
 	}
 }
 
-// WatchReplication calls each with a replication as it is, and again as it changes, until it
-// has ended, or ctx is done. Broken connections and changing leaders are survived.
+// WatchReplication calls each with a replication as it is now, and again whenever it changes, until
+// it has ended or ctx is done. It survives broken connections and changing leaders.
 func (u *Uplink) WatchReplication(ctx context.Context, id string, each func(*replicav1.Replication) error) error {
 	return watchWhole(ctx, u, "watch replication",
 		func(ctx context.Context) (receiver[*replicav1.WatchReplicationResponse], error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// ServiceConfig is the part of a service's configuration that says who the managers are,
-// and how it proves itself to them.
+// ServiceConfig is the part of a service's configuration that says who the managers are, and how
+// the service proves its identity to them.
 type ServiceConfig struct {
 	Managers       []string `json:"managers" usage:"the managers' gRPC ports, as host:port"`
 	TrustDomain    string   `json:"trustDomain" usage:"trust domain of all identities"`
@@ -26,12 +26,12 @@ type ServiceConfig struct {
 	RenewalByOther          bool   `json:"renewalByOther" usage:"somebody else, as cert-manager, renews the credentials; otherwise this service does"`
 }
 
-// ServiceDefaults returns the configuration of a service beside a manager.
+// ServiceDefaults returns the configuration of a service on a manager's machine.
 func ServiceDefaults(credentialsDir string) ServiceConfig {
 	return ServiceConfig{Managers: []string{"127.0.0.1:7400"}, TrustDomain: identity.DefaultTrustDomain, CredentialsDir: credentialsDir}
 }
 
-// Check reports all that is wrong.
+// Check reports everything that is wrong.
 func (c ServiceConfig) Check() error {
 	var problems []error
 	note := func(ok bool, format string, args ...any) {
@@ -51,18 +51,18 @@ func (c ServiceConfig) Check() error {
 	return errors.Join(problems...)
 }
 
-// Uplink is how the managers are reached.
+// Uplink returns how to reach the managers.
 func (c ServiceConfig) Uplink() Config {
 	return Config{Endpoints: c.Managers, TrustDomain: c.TrustDomain, CredentialsDir: c.CredentialsDir, Renew: !c.RenewalByOther}
 }
 
-// Tickets are what a service of a role is let in by.
+// Tickets returns the tickets of a service with a role.
 func (c ServiceConfig) Tickets(role identity.Role) Tickets {
 	return Tickets{Role: role, JoinToken: c.JoinTokenFile, ServiceAccountToken: c.ServiceAccountTokenFile, Authority: c.AuthorityFile}
 }
 
-// Connect lets the service in, if it is not yet, and returns its connection to the managers
-// and its name. The credentials have to be of its role.
+// Connect gets the service its credentials, if it has none yet, and returns its connection to the
+// managers and its name. The credentials must be for its role.
 func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, string, error) {
 	if err := c.Tickets(role).Enter(ctx, c.Uplink(), log, opts...); err != nil {
 		if errors.Is(err, fs.ErrNotExist) && c.JoinTokenFile == "" {

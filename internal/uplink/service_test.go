@@ -23,7 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// A service that is not let in says what it lacks.
+// A service that cannot get in says what it lacks.
 func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	config := ServiceDefaults(t.TempDir())
 	_, _, err := config.Connect(t.Context(), identity.Replicator, slog.New(slog.DiscardHandler))
@@ -45,7 +45,7 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "are of agent/a: want those of a process with role replicator: remove them") {
 		t.Errorf("with an agent's credentials: %v", err)
 	}
-	if err := os.WriteFile(identity.FilesIn(config.CredentialsDir).Key, nil, 0o600); err != nil { // as a disk that was full leaves it
+	if err := os.WriteFile(identity.FilesIn(config.CredentialsDir).Key, nil, 0o600); err != nil { // as a full disk leaves it
 		t.Fatal(err)
 	}
 	_, _, err = config.Connect(t.Context(), identity.Agent, slog.New(slog.DiscardHandler))
@@ -54,7 +54,7 @@ func TestServiceSaysHowItIsLetIn(t *testing.T) {
 	}
 }
 
-// A key and a join token that others can read are used, and told of.
+// A key and a join token that others can read are used, but reported.
 func TestExposedFilesAreTold(t *testing.T) {
 	config := ServiceDefaults(t.TempDir())
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -120,7 +120,7 @@ func TestExpiredCredentialsAreReplaced(t *testing.T) {
 	}
 }
 
-// A file without a token is told from one with something else.
+// A token file that is empty is told apart from one with other contents.
 func TestEmptyTokenFileIsTold(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.JoinTokenFile = filepath.Join(t.TempDir(), "token")
@@ -135,7 +135,7 @@ func TestEmptyTokenFileIsTold(t *testing.T) {
 	}
 }
 
-// A service that is let in by nobody says where it has looked for a manager.
+// A service that no manager lets in says where it has looked for one.
 func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	config, log := ServiceDefaults(t.TempDir()), slog.New(slog.DiscardHandler)
 	config.Managers = []string{"127.0.0.1:1"} // where nobody listens
@@ -153,8 +153,8 @@ func TestServiceSaysWhereItEnrolls(t *testing.T) {
 	}
 }
 
-// What another manager takes up within moments, as when they are replaced one by one, is no news; what does not go on at
-// all is, though managers are heard.
+// If another manager takes over within moments, for instance because managers are replaced one by one, that is no news.
+// If something does not go on at all that is news, even if managers are heard.
 func TestChangingManagersAreNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -177,7 +177,7 @@ func TestChangingManagersAreNoNews(t *testing.T) {
 	})
 }
 
-// However long attempts take, that no manager is heard is told with the first that ends after the patience.
+// However long attempts take, it is told that no manager is heard when the first attempt ends after the patience.
 func TestAwayIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -202,7 +202,7 @@ func TestAwayIsToldInTime(t *testing.T) {
 // attempt; a manager that restarts is no news. A service that was revoked says what to do.
 func TestLoneServiceSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said testprocess.Output // it is told beside the attempts
+		var said testprocess.Output // written beside the attempts
 		u := &Uplink{log: slog.New(slog.NewTextHandler(&said, nil)), transports: newTransports([]string{"10.0.0.5:7400"}), config: Config{CredentialsDir: "/var/lib/agent"}}
 		refused, err := status.New(codes.Unauthenticated, "it was revoked").WithDetails(&errdetails.ErrorInfo{Reason: "REVOKED"})
 		if err != nil {
@@ -213,7 +213,7 @@ func TestLoneServiceSaysSo(t *testing.T) {
 			if want, known := warned[attempts]; known && strings.Count(said.String(), "not connected to a manager") != want {
 				t.Errorf("after %d attempts: %s", attempts, said.String())
 			}
-			time.Sleep(settled + time.Second) // gRPC tries for so long
+			time.Sleep(settled + time.Second) // gRPC tries for this long
 			if attempts++; attempts > 8 {
 				return refused.Err()
 			}

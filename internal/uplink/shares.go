@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// shareBytes is about how much is reported in a message: managers take 4 MiB.
+	// shareBytes is about how much is reported in one message: managers accept 4 MiB.
 	shareBytes = 1 << 20
-	// reportBytes is how large the report of one delivery is at most that says why its links have the stripes that they have.
+	// reportBytes is the size up to which the report of one delivery says why its links have the stripes that they have.
 	reportBytes = 2 << 20
 )
 
-// shares are the reports of all deliveries, in as many messages as they need: of hundreds of deliveries to hundreds of children each they
-// are more than one holds. Managers take each delivery's by itself.
+// shares divides the reports of all deliveries among as many messages as they need: those of hundreds of deliveries to hundreds of
+// children each do not fit into one. Managers take each delivery's report separately.
 type shares struct {
 	of   *Attendance
 	left []*groupv1.DeliveryReport
 }
 
-// next returns what is to be told in the next message.
+// next returns what to tell in the next message.
 func (s *shares) next() []*groupv1.DeliveryReport {
 	if len(s.left) == 0 {
 		s.left = s.of.reports()
@@ -43,7 +43,8 @@ func (s *shares) next() []*groupv1.DeliveryReport {
 	return share
 }
 
-// pause returns for how long nothing is told, where that is so long between reports: nothing between the shares of one.
+// pause returns how long to wait before the next message, given the time between reports: between the shares of one
+// report there is no wait.
 func (s *shares) pause(every time.Duration) time.Duration {
 	if len(s.left) > 0 {
 		return 0
@@ -51,7 +52,7 @@ func (s *shares) pause(every time.Duration) time.Duration {
 	return every
 }
 
-// shorten has a report fit a message. Children's names and offsets do, for tens of thousands.
+// shorten makes a report fit into a message: it keeps children's names and offsets, of which tens of thousands fit.
 func shorten(report *groupv1.DeliveryReport) {
 	if proto.Size(report) <= reportBytes {
 		return

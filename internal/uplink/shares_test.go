@@ -15,7 +15,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// feeding is a report of a delivery to so many children.
+// feeding returns a report of a delivery to so many children.
 func feeding(delivery string, children int) *groupv1.DeliveryReport {
 	report := &groupv1.DeliveryReport{Delivery: delivery}
 	for i := range children {
@@ -27,7 +27,8 @@ func feeding(delivery string, children int) *groupv1.DeliveryReport {
 	return report
 }
 
-// What there is to report is told in messages that managers take, each delivery once, however many deliveries have however many children.
+// Reports are told in messages of a size that managers accept, each delivery once, however many deliveries have however
+// many children.
 func TestReportsFitMessages(t *testing.T) {
 	for name, reports := range map[string][]*groupv1.DeliveryReport{
 		"none": nil, "one": {feeding("a", 10)}, "a large one": {feeding("a", 20_000), feeding("b", 1)},
@@ -78,7 +79,7 @@ func (r *refusing) Recv() (int, error) {
 	return 0, status.Error(codes.ResourceExhausted, "grpc: received message larger than max (5100000 vs. 4194304)")
 }
 
-// A report that is too large ends no process: the next may be shorter.
+// A report that is too large does not end the process: the next one may be smaller.
 func TestReportThatIsTooLargeEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -9,8 +9,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// renewAtMost is how often new connections are made at most: many processes at once may
-// find that a manager is silent.
+// renewAtMost is the least time between two renewals of connections: many at once may find that a manager is silent.
 const renewAtMost = 2 * time.Second
 
 // transports are the network connections below a gRPC connection. One may lead to a
@@ -30,7 +29,7 @@ func newTransports(endpoints []string) *transports {
 	return t
 }
 
-// generation is an attribute of an address: gRPC keeps the connection that it has to an equal one.
+// generation is an attribute of an address: gRPC keeps a connection as long as its address is equal to the old one.
 type generation struct{}
 
 // addresses returns where to connect, as gRPC is to see it. It is called with t.mu held.
@@ -41,7 +40,7 @@ func (t *transports) addresses() (state resolver.State) {
 	return state
 }
 
-// renew has what begins now go over new connections. What goes on over the old ones ends there.
+// renew makes new calls use new connections. Calls in progress end on the old ones.
 func (t *transports) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +51,7 @@ func (t *transports) renew() {
 	t.managers.UpdateState(t.addresses())
 }
 
-// move has what begins now go to other endpoints.
+// move makes new calls go to other endpoints.
 func (t *transports) move(endpoints []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

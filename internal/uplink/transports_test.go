@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// dialled is a network in which nobody is, and that tells who was looked for.
+// dialled is a network in which nobody is; it tells which addresses were dialled.
 type dialled chan string
 
 func (d dialled) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
@@ -21,7 +21,7 @@ func (d dialled) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	return nil, errors.New("nobody is there")
 }
 
-// What was moved is dialled where it is now.
+// After a move, the new address is dialled.
 func TestWhoWasMovedIsDialledThere(t *testing.T) {
 	network, at := make(dialled), newTransports([]string{"old:1"})
 	connection, err := at.dial(insecure.NewCredentials(), []grpc.DialOption{Over(network)})

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Unanswered is the error of a call that no manager answered. It is what gRPC reported besides.
+// Unanswered is the error of a call that no manager answered. It wraps what gRPC reported.
 type Unanswered struct {
 	error
-	// Endpoints is where managers were looked for, and Why what came of it.
+	// Endpoints are where managers were looked for, and Why says what came of it.
 	Endpoints []string
 	Why       string
 }
@@ -24,10 +24,10 @@ func (e *Unanswered) Error() string {
 
 func (e *Unanswered) Unwrap() error { return e.error }
 
-// GRPCStatus is that of what gRPC reported.
+// GRPCStatus returns the status that gRPC reported.
 func (e *Unanswered) GRPCStatus() *status.Status { return status.Convert(e.error) }
 
-// tellUnanswered has a call that reached nobody say so.
+// tellUnanswered is an interceptor that turns the error of a call that reached nobody into Unanswered.
 func (u *Uplink) tellUnanswered(ctx context.Context, method string, request, answer any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, answer, connection, opts...)
 	if !isUnanswered(err, connection.GetState()) {
@@ -35,7 +35,7 @@ func (u *Uplink) tellUnanswered(ctx context.Context, method string, request, ans
 	}
 	why := Words(err)
 	if refused := u.HandshakeError(); refused != nil && status.Code(err) == codes.DeadlineExceeded {
-		why = refused.Error() // gRPC would have said it later
+		why = refused.Error() // gRPC would have said so later
 	}
 	return &Unanswered{error: err, Endpoints: u.config.Endpoints, Why: why}
 }

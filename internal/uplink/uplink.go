@@ -122,18 +122,18 @@ func (t *transports) dial(trusted credentials.TransportCredentials, opts []grpc.
 	return connection, nil
 }
 
-// Gatherer returns a connection to whichever gatherer is at an address, with the same credentials.
+// Gatherer returns a connection to whatever gatherer is at an address, with the same credentials.
 func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
 }
 
-// Named is a connection to the gatherer of a name, wherever that is.
+// Named is a connection to the gatherer of a name, wherever it is.
 type Named struct {
 	*grpc.ClientConn
 	transports *transports
 }
 
-// GathererNamed returns a connection to the gatherer of a name, which it has to prove, at one of its addresses.
+// GathererNamed returns a connection to the gatherer of a name at one of its addresses; the gatherer has to prove the name.
 func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*Named, error) {
 	at := newTransports(addresses)
 	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), opts)
@@ -146,7 +146,7 @@ func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.Dia
 // Move has the gatherer dialled at other addresses from now on. A connection to one of them stays.
 func (n *Named) Move(addresses []string) { n.transports.move(addresses) }
 
-// Over has the managers dialled by a dialer; nil changes nothing.
+// Over makes managers be dialled by a dialer; nil changes nothing.
 func Over(dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 },
@@ -159,7 +159,7 @@ func Over(dialer interface {
 	})
 }
 
-// Close ends the connection and what keeps it usable.
+// Close closes the connection, and ends what keeps it usable.
 func (u *Uplink) Close() error {
 	u.closed.Store(true)
 	u.reach.stop()
@@ -168,10 +168,10 @@ func (u *Uplink) Close() error {
 	return Close(u.ClientConn)
 }
 
-// Closed reports whether it was closed: trying again is of no use then.
+// Closed reports whether the uplink was closed: then it is no use trying again.
 func (u *Uplink) Closed() bool { return u.closed.Load() }
 
-// Close closes a connection. One that is closed already stays so.
+// Close closes a connection; it may have been closed before.
 func Close(connection *grpc.ClientConn) error {
 	if err := connection.Close(); status.Code(err) != codes.Canceled {
 		return err
@@ -191,10 +191,10 @@ func (u *Uplink) ID() (identity.ID, error) {
 // PodSession returns the configuration's PodSession.
 func (u *Uplink) PodSession() string { return u.config.PodSession() }
 
-// Clock returns the managers' clock, as learned from what they answer.
+// Clock returns the managers' clock, as learned from their answers.
 func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 
-// Security returns what data connections are secured with: the same credentials.
+// Security returns what secures data connections: the same credentials.
 func (u *Uplink) Security() identity.TLS { return u.security }
 
 // renewalCheck is how often it is checked whether the certificate is due for renewal.
@@ -216,7 +216,7 @@ func (u *Uplink) keepRenewed(ctx context.Context) {
 	}
 }
 
-// lapsed reports whether no manager takes the credentials any more.
+// lapsed reports whether no manager accepts the credentials any more.
 func (u *Uplink) lapsed() bool {
 	current, err := u.files.Credentials()
 	return err == nil && lapsed(current)
@@ -307,13 +307,13 @@ func Reason(err error) string {
 	return ""
 }
 
-// Words returns what a failed call says to people: what gRPC has around it names its own parts.
+// Words returns what a failed call says to people, without the names that gRPC gives its own parts.
 func Words(err error) string {
 	var reported interface{ GRPCStatus() *status.Status }
 	if !errors.As(err, &reported) {
 		return err.Error()
 	}
-	text := strings.TrimPrefix(reported.GRPCStatus().Message(), "latest balancer error: ") // as a call says that waited for a connection
+	text := strings.TrimPrefix(reported.GRPCStatus().Message(), "latest balancer error: ") // this precedes the text if the call waited for a connection
 	if quoted, is := strings.CutPrefix(text, "connection error: desc = "); is {
 		if inner, err := strconv.Unquote(quoted); err == nil {
 			text = inner
@@ -321,7 +321,7 @@ func Words(err error) string {
 		return strings.TrimPrefix(strings.TrimPrefix(text, "transport: "), "Error while dialing: ")
 	}
 	switch {
-	case strings.HasPrefix(text, context.DeadlineExceeded.Error()): // some say what they waited for
+	case strings.HasPrefix(text, context.DeadlineExceeded.Error()): // some texts go on with what was waited for
 		return "no answer in time"
 	case strings.HasSuffix(text, "the client connection is closing"):
 		return closedWords
@@ -329,7 +329,7 @@ func Words(err error) string {
 	return text
 }
 
-// closedWords are of a call after Close.
+// closedWords are the words for a call after Close.
 const closedWords = "the client was closed"
 
 // inWords is an error whose text is what Words says of it.
@@ -338,7 +338,7 @@ type inWords struct{ error }
 func (e inWords) Error() string { return Words(e.error) }
 func (e inWords) Unwrap() error { return e.error }
 
-// Is has a call that was canceled be what its context says.
+// Is makes a call that was canceled match the error of its context.
 func (e inWords) Is(target error) bool {
 	return target == context.Canceled && status.Code(e.error) == codes.Canceled
 }

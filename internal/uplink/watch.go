@@ -14,10 +14,10 @@ type MemberEvent struct {
 	Change   *groupv1.MemberChange
 }
 
-// WatchMembers calls each with the members as they are, and then with every
-// change, until ctx is done or the watch cannot go on, as when the group is gone.
-// After a broken connection it resumes; when changes were missed, a new snapshot
-// follows, which replaces all that was known.
+// WatchMembers calls each with the members as they are, and then with every change, until ctx is
+// done or the watch cannot go on, for instance because the group is gone. After a broken connection
+// it resumes; if changes were missed, a new snapshot follows, which replaces everything known
+// before.
 func (u *Uplink) WatchMembers(ctx context.Context, group string, each func(MemberEvent) error) error {
 	return watch(ctx, u, "watch members",
 		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchMembersResponse], error) {
@@ -70,7 +70,7 @@ type GrantEvent struct {
 	Change   *groupv1.Grant
 }
 
-// WatchGrants is WatchMembers for which groups members may join.
+// WatchGrants is WatchMembers for the groups that members may join.
 func (u *Uplink) WatchGrants(ctx context.Context, each func(GrantEvent) error) error {
 	return watch(ctx, u, "watch grants",
 		func(ctx context.Context, resume uint64) (receiver[*groupv1.WatchGrantsResponse], error) {
@@ -80,7 +80,7 @@ func (u *Uplink) WatchGrants(ctx context.Context, each func(GrantEvent) error) e
 		func(change *groupv1.Grant) error { return each(GrantEvent{Change: change}) })
 }
 
-// noting notes that something was received.
+// noting is a receiver that notes that something was received.
 type noting[M any] struct {
 	from  receiver[M]
 	heard func()
@@ -105,8 +105,8 @@ type step[R, C any] interface {
 	GetRevision() uint64
 }
 
-// watch takes a watch's messages until ctx is done, over broken connections. It
-// resumes where it can, and begins with a new snapshot where it must.
+// watch takes a watch's messages until ctx is done, over broken connections. It resumes where it
+// can, and begins with a new snapshot where it must.
 func watch[M step[R, C], R, C any](
 	ctx context.Context, u *Uplink, what string, open func(context.Context, uint64) (receiver[M], error),
 	snapshot func([]R) error, change func(C) error,
@@ -137,7 +137,7 @@ func watch[M step[R, C], R, C any](
 	})
 }
 
-// takeSnapshot joins the parts of a snapshot, and returns the revision that it shows.
+// takeSnapshot joins the parts of a snapshot, and returns its revision.
 func takeSnapshot[M step[R, C], R, C any](stream receiver[M], take func([]R) error) (revision uint64, err error) {
 	var whole []R
 	for {
@@ -156,13 +156,13 @@ func takeSnapshot[M step[R, C], R, C any](stream receiver[M], take func([]R) err
 	}
 }
 
-// callerError ends a watch because the caller wants it to.
+// callerError ends a watch because the caller's function failed.
 type callerError struct{ cause error }
 
 func (e *callerError) Error() string { return e.cause.Error() }
 func (e *callerError) Unwrap() error { return e.cause }
 
-// relist prepares for a new snapshot where the manager asks for one.
+// relist prepares for a new snapshot if the manager asks for one.
 func relist(err error, resume *uint64) error {
 	var fromCaller *callerError
 	switch {

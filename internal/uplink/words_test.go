@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a user is told of a failed call has no words of gRPC's for its own parts.
+// What users are told of a failed call does not contain gRPC's names for its own parts.
 func TestWords(t *testing.T) {
 	for want, err := range map[string]error{
 		"group \"m\" not found": fmt.Errorf("get: %w", status.Error(codes.NotFound, `group "m" not found`)),
@@ -28,7 +28,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Whatever a call has waited for when its time was over, nobody has answered.
+// Whatever a call waited for when its time was over, the text says that there was no answer.
 func TestWordsOfTimeThatIsOver(t *testing.T) {
 	err := status.Error(codes.DeadlineExceeded, "context deadline exceeded while waiting for connections to become ready")
 	if got := Words(err); got != "no answer in time" {
@@ -36,7 +36,7 @@ func TestWordsOfTimeThatIsOver(t *testing.T) {
 	}
 }
 
-// That a manager has closed its client of another is not said as if this client were closed.
+// If a manager has closed its client of another manager, the text does not say that this client was closed.
 func TestBrokenBy(t *testing.T) {
 	for want, err := range map[string]error{
 		"the manager that answers has lost the one that leads": status.Error(codes.Canceled, "grpc: the client connection is closing"),
@@ -49,7 +49,7 @@ func TestBrokenBy(t *testing.T) {
 	}
 }
 
-// A call that was canceled is what its context says, whatever words it has.
+// A call that was canceled matches its context's error, whatever its text.
 func TestCanceledCallIsCanceled(t *testing.T) {
 	for code, want := range map[codes.Code]bool{codes.Canceled: true, codes.Unavailable: false} {
 		err := fmt.Errorf("enroll: %w", inWords{status.Error(code, "it ended")})

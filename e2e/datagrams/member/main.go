@@ -6,7 +6,7 @@
 //
 //	sent COUNT
 //
-// A receiver prints, of each datagram, its number and its age, and at the end its account:
+// A receiver prints the number and the age of each datagram, and at the end its account:
 //
 //	got NUMBER MICROSECONDS
 //	account RECEIVED RECOVERED LATE LOST
@@ -85,8 +85,8 @@ func send(ctx context.Context, session *sdk.Session, source *ticking, options sd
 	return session.Leave(ctx)
 }
 
-// ticking gives a datagram at every interval. Whoever reads it late finds those that were
-// due meanwhile, as they would be of a source that does not wait.
+// ticking gives a datagram at every interval. If it is read late, those that were due meanwhile
+// come at once, as from a source that does not wait.
 type ticking struct {
 	left     int
 	size     int

@@ -1,6 +1,6 @@
-// The liar is a member with a true identity that does not keep to the protocol. It joins
-// a group, and lies to its parent in the next delivery, one link for each lie. For each
-// it says whether the link was closed.
+// The liar is a member with a valid identity that violates the protocol. It joins a group, and lies
+// to its parent in the next delivery, on one link for each lie. For each lie it says whether the
+// link was closed.
 package main
 
 import (
@@ -65,7 +65,7 @@ func lie(ctx context.Context, file, group, name, node, stranger string) error {
 		},
 	}
 	go func() {
-		// A session that ends early has the links refused.
+		// If the session ends early, the links are refused.
 		_ = managers.Keep(keeping, member, joined.GetHeartbeatInterval().AsDuration(), attendance)
 	}()
 	l := liar{managers.Security(), <-assigned, stranger}
@@ -134,8 +134,7 @@ func (l *liar) dialParent(ctx context.Context) (*link.Conn, error) {
 
 var errOpen = errors.New("the link is still open")
 
-// within is how long a parent may take to close a link on which it is lied to, or that
-// is no use: its patience, twice.
+// within is how long a parent may take to close a link that is of no use, or on which it is lied to: twice its patience.
 const within = 4 * time.Second
 
 // tell sends a lie, and then signs of life until the link is closed.
@@ -155,7 +154,8 @@ func (l *liar) tell(ctx context.Context, frames []byte) error {
 	return errOpen
 }
 
-// comeAgain asks the parent once more, which has given this member up, or been told by the managers that it has no business with it.
+// comeAgain asks the parent once more; by now the parent has given this member up, or the managers have told it that it
+// has no business with it.
 func (l *liar) comeAgain(ctx context.Context) error {
 	conn, err := l.dialParent(ctx)
 	var refusal *wire.Refusal
@@ -169,7 +169,7 @@ func (l *liar) comeAgain(ctx context.Context) error {
 	return nil
 }
 
-// drip sends a frame so slowly that it is none.
+// drip sends a frame so slowly that it does not count as one.
 func (l *liar) drip(ctx context.Context, frame []byte) error {
 	conn, err := l.dialParent(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (l *liar) drip(ctx context.Context, frame []byte) error {
 	return errOpen
 }
 
-// askStranger asks an agent that has no business with this member.
+// askStranger asks an agent that has nothing to do with this member.
 func (l *liar) askStranger(ctx context.Context) error {
 	conn, err := l.dial(ctx, identity.ID{Role: identity.Agent, Name: "agent-a"}, l.stranger)
 	var refusal *wire.Refusal

@@ -49,7 +49,7 @@ func (v *victim) socket(host *lab.Host) net.PacketConn {
 	return conn
 }
 
-// arrive sends n datagrams and tells how many came.
+// arrive sends n datagrams and returns how many came.
 func (v *victim) arrive(n int) int {
 	v.t.Helper()
 	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(v.b.Addr(), 9))

@@ -144,7 +144,7 @@ func (f *Partition) End() error { return f.Link.Heal() }
 
 func (f *Partition) String() string { return "partition of " + f.Link.Name() }
 
-// BlackHole swallows packets above a size without a word.
+// BlackHole swallows packets above a size without notice.
 type BlackHole struct {
 	Way   lab.Way
 	Above link.Bytes
@@ -173,7 +173,7 @@ func (f *BlackHole) String() string {
 	return fmt.Sprintf("black hole above %d bytes on %s", f.Above, f.Way.Name())
 }
 
-// Firewall swallows UDP from one host without a word, and lets all else through.
+// Firewall swallows UDP from one host without notice, and lets everything else through.
 type Firewall struct {
 	Way   lab.Way
 	From  *lab.Host

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// WantCopy wants at a place the same files as at another, and no other.
+// WantCopy checks that one place has the same files as another, and no others.
 func WantCopy(t testing.TB, source, at string) {
 	t.Helper()
 	want, got := Contents(t, source), Contents(t, at)

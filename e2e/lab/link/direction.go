@@ -20,8 +20,7 @@ func StartClock() Clock {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// batch is how many frames are taken from one end before those that are due
-// are delivered.
+// batch is how many frames are taken from one end before frames that are due are delivered.
 const batch = 32
 
 // Direction moves frames from one end to the other through a Shaper. Its

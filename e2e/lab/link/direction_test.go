@@ -60,7 +60,7 @@ func (w *wire) send(size int) {
 	}
 }
 
-// arrives tells whether a frame comes within a time.
+// arrives reports whether a frame comes within a time.
 func (w *wire) arrives(within time.Duration) bool {
 	w.t.Helper()
 	wait := unix.NsecToTimespec(int64(within))
@@ -95,8 +95,8 @@ func TestDirectionNeverDeliversEarly(t *testing.T) {
 	}
 }
 
-// A packet that waits for a slow clock goes at once when the rate is raised: the
-// thread that sleeps until its old time is woken.
+// A packet that waits for a slow clock leaves at once when the rate is raised: the thread that
+// sleeps until its old time is woken.
 func TestReshapeWakesTheSleeper(t *testing.T) {
 	w := newWire(t, link.Shape{Rate: link.Kbit}) // 1500 bytes last 12 s
 	w.send(1500)

@@ -21,9 +21,9 @@ type Shape struct {
 	Corrupt   float64 // probability that one bit behind the IP header is flipped
 	Reorder   Reorder // packets that are held back and overtaken
 
-	BlackHole Bytes      // packets bigger than this vanish without a word; 0 lets all pass
+	BlackHole Bytes      // packets bigger than this vanish without notice; 0 lets all pass
 	NoUDP     netip.Addr // so does UDP from this address, as at a firewall; the zero Addr lets all pass
-	Cut       bool       // the cable is cut: everything is lost, also what was in flight
+	Cut       bool       // the cable is cut: everything is lost, including what was in flight
 }
 
 // Queue limits what waits in front of the clock. Either limit may be zero,
@@ -59,7 +59,7 @@ type Reorder struct {
 	By          time.Duration // extra time on the wire
 }
 
-// Validate reports all that is wrong with s at once.
+// Validate reports everything that is wrong with s at once.
 func (s Shape) Validate() error {
 	var wrong []error
 	probability := func(name string, p float64) {

@@ -119,8 +119,7 @@ func (s *Shaper) Reshape(now time.Duration, shape Shape) {
 	s.advance(now)
 }
 
-// rescale is how long the rest of a packet takes that would have taken left
-// at the rate before.
+// rescale returns how long the rest of a packet takes that would have taken left at the rate before.
 func rescale(left time.Duration, before, after Rate) time.Duration {
 	if after <= 0 {
 		return 0

@@ -30,7 +30,7 @@ func Here() Origin {
 	}
 }
 
-// commit names what is measured. Results that were written before it are no change.
+// commit names what is measured. Results that were written before do not count as a change.
 func commit() string {
 	told, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

@@ -16,8 +16,7 @@ type probe struct {
 	series *Series
 }
 
-// Track has read called at every interval; what it returns joins the series at
-// the seconds since Run began.
+// Track makes read be called at every interval; what it returns is added to the series, at the seconds since Run began.
 func (r *Recorder) Track(name string, read func() float64) *Series {
 	s := &Series{Name: name}
 	r.probes = append(r.probes, probe{read: read, series: s})

@@ -23,9 +23,9 @@ func Do(f func() error) error {
 	return err
 }
 
-// own runs f on this goroutine's thread, locked and never unlocked, so that the
-// runtime destroys it. The main thread cannot be destroyed and speaks for the
-// whole process in /proc, so it is held back while another one is found.
+// own runs f on this goroutine's thread, locked and never unlocked, so that the runtime destroys
+// the thread. The main thread cannot be destroyed, and speaks for the whole process in /proc, so it
+// is held back while another thread is found.
 func own(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

@@ -50,8 +50,8 @@ type Short struct {
 	Done     atomic.Int64 // downloads that have ended
 }
 
-// Run starts every download at its time, whether or not those before have
-// ended, and returns all in the order of their starts.
+// Run starts every download at its time, whether or not earlier ones have ended, and returns all in
+// the order in which they started.
 func (s *Short) Run(ctx context.Context) ([]Transfer, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0))
 	transfers := make([]Transfer, s.Count)

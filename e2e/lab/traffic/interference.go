@@ -38,7 +38,7 @@ const longestSleep = 50 * time.Millisecond
 
 // Run sends until the schedule or ctx ends. Nobody has to listen at the far end.
 func (i *Interference) Run(ctx context.Context) error {
-	conn, err := i.From.ListenPacket(ctx, "udp4", i.From.At(0)) // connected, it would learn of refusals
+	conn, err := i.From.ListenPacket(ctx, "udp4", i.From.At(0)) // a connected socket would learn of refusals
 	if err != nil {
 		return fmt.Errorf("interfere from %s: %w", i.From.Name(), err)
 	}

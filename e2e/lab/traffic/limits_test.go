@@ -15,8 +15,8 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 )
 
-// BenchmarkLinks tells what this machine carries: the share of the possible
-// goodput that links of a rate reach at once, and the processor time it takes.
+// BenchmarkLinks tells what this machine can carry: the share of the possible goodput that links of
+// a rate reach at once, and the processor time that takes.
 func BenchmarkLinks(b *testing.B) {
 	for _, load := range []struct {
 		links int

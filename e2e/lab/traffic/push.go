@@ -25,7 +25,7 @@ type Push struct {
 	ends   sync.WaitGroup
 }
 
-// pendingOffers is how many offers may wait; an experiment makes far fewer.
+// pendingOffers is how many offers can wait; experiments make far fewer.
 const pendingOffers = 1 << 16
 
 // Open connects. Close ends it.

@@ -1,5 +1,5 @@
-// Package traffic is senders and receivers of the lab's own: long and short TCP
-// downloads and constant-rate UDP. What is random follows from a seed.
+// Package traffic contains the lab's own senders and receivers: long and short TCP downloads, and
+// UDP at a constant rate. Everything random follows from a seed.
 package traffic
 
 import (
@@ -120,8 +120,7 @@ type Transfer struct {
 	Size        link.Bytes
 }
 
-// Fetch downloads size bytes, zero is without end, to a host, and counts them in
-// received as they come. It ends with ctx.
+// Fetch downloads size bytes to a host, and counts them in received as they come; zero means without end. It ends with ctx.
 func (s *Source) Fetch(ctx context.Context, to *lab.Host, size link.Bytes, received *atomic.Int64) (Transfer, error) {
 	t := Transfer{Start: time.Now()}
 	conn, err := to.Dial(ctx, "tcp4", s.address)

@@ -44,8 +44,7 @@ func serve(t *testing.T, host *lab.Host, congestion string) *traffic.Source {
 	return source
 }
 
-// goodput is the best of a few steady seconds of one bulk download: other load
-// on the machine can only take away.
+// goodput returns the best of a few steady seconds of one bulk download: other load on the machine can only reduce it.
 func goodput(t *testing.T, source *traffic.Source, to *lab.Host, enough link.Rate) link.Rate {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

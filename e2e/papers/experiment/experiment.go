@@ -23,9 +23,9 @@ func (e Experiment) ID() string { return e.Paper + "/" + e.Name }
 type Options struct {
 	Origin   measure.Origin
 	Seed     uint64
-	Duration time.Duration                    // of one run; zero is what the experiment has
-	Runs     int                              // that a point is the mean of; zero is what the experiment has
-	Loads    []float64                        // of traffic, where an experiment varies it; none are what the experiment has
-	Scale    int                              // by which a network is smaller than the paper's; zero is what the experiment has
+	Duration time.Duration                    // of one run; zero leaves it to the experiment
+	Runs     int                              // how many runs a point is the mean of; zero leaves it to the experiment
+	Loads    []float64                        // of traffic, if an experiment varies it; none leaves them to the experiment
+	Scale    int                              // by which a network is smaller than the paper's; zero leaves it to the experiment
 	Progress func(format string, args ...any) // one line at a time
 }

@@ -2,16 +2,16 @@ package experiment
 
 import "github.com/groupcast/groupcast/e2e/lab/measure"
 
-// Goal is what an experiment is to show, and what was seen.
+// Goal is something that an experiment should show, and what was seen.
 type Goal struct {
 	Wanted, Seen string
 	Reached      bool
 }
 
-// Goals are those of one experiment.
+// Goals are the goals of one experiment.
 type Goals []Goal
 
-// Add adds one.
+// Add adds a goal.
 func (g *Goals) Add(wanted, seen string, reached bool) { *g = append(*g, Goal{wanted, seen, reached}) }
 
 // Table is the goals as a table.
@@ -23,7 +23,7 @@ func (g Goals) Table() measure.Table {
 	return t
 }
 
-// Tell says them all, a line each.
+// Tell reports all goals, one line each.
 func (g Goals) Tell(progress func(format string, args ...any)) {
 	for _, one := range g {
 		progress("  %s: %s: reached %v", one.Wanted, one.Seen, one.Reached)

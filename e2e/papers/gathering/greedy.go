@@ -8,11 +8,10 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// ahead is how many bytes of a stream are given before they are sent.
+// ahead is how many bytes of a stream are given before earlier ones are sent.
 const ahead = 16 << 20
 
-// endless is a stream that always has more, but gives no more than a little ahead of what
-// was sent: what is not sent is kept.
+// endless is a stream that always has more, but gives only a little more than was sent, as what is not sent yet has to be kept.
 type endless struct {
 	ctx   context.Context
 	mu    sync.Mutex
@@ -21,7 +20,7 @@ type endless struct {
 	more  chan struct{}
 }
 
-// greedy uploads without an end.
+// greedy uploads without end.
 func greedy(ctx context.Context, client *gather.Client) error {
 	e := &endless{ctx: ctx, more: make(chan struct{}, 1)}
 	open := func(uint64) (io.Reader, error) { return e, nil }
@@ -35,7 +34,7 @@ func (e *endless) progress(p gather.Progress) {
 	e.mu.Unlock()
 	select {
 	case e.more <- struct{}{}:
-	default: // it will look
+	default: // it will look anyway
 	}
 }
 

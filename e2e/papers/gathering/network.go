@@ -12,11 +12,11 @@ import (
 // Terminal is a client's machine.
 type Terminal struct {
 	Name string
-	// Delay is one way to the server, queues apart.
+	// Delay is the delay to the server in one direction, without queues.
 	Delay time.Duration
-	// Rate is what its own link carries; zero is fast enough to queue nothing.
+	// Rate is what its own link carries; zero means enough to queue nothing.
 	Rate link.Rate
-	// Router is by which of the routers it goes; zero is straight to the last.
+	// Router says through which of the routers it sends; zero means directly to the last.
 	Router int
 	Share  gather.Share
 }
@@ -30,10 +30,9 @@ type Case struct {
 	// Routers are links before the access link's router, counted from one.
 	Routers   []link.Shape
 	Terminals []Terminal
-	// Others are machines whose traffic nobody controls. It ends at the server, or behind the
-	// last router if Past.
+	// Others are machines whose traffic nobody controls. It ends at the server or, with Past, behind the last router.
 	Others []Other
-	// Policy holds the rest of what the gatherer is told, Flags how it is started.
+	// Policy holds further settings of the gatherer, Flags its command line.
 	Policy gather.Policy
 	Flags  []string
 }
@@ -49,9 +48,9 @@ type Other struct {
 const (
 	// fast is a link that queues nothing here.
 	fast = 200 * link.Mbit
-	// accessDelay is what of all delays is the access link's.
+	// accessDelay is the part of all delays that is the access link's.
 	accessDelay = 2 * time.Millisecond
-	// routerDelay is what of a delay is a router's link.
+	// routerDelay is the part of a delay that is a router's link's.
 	routerDelay = 2 * time.Millisecond
 )
 
@@ -61,7 +60,7 @@ type network struct {
 	manager, server, past *lab.Host
 	hosts                 map[string]*lab.Host
 	access                lab.Way
-	back                  map[string]lab.Way // by which terminals are answered
+	back                  map[string]lab.Way // over which terminals are answered
 	routers               []lab.Way
 }
 
@@ -108,7 +107,7 @@ func (c Case) build() *network {
 	return n
 }
 
-// policy is what the gatherer is told.
+// policy returns the gatherer's policy.
 func (c Case) policy() gather.Policy {
 	policy := c.Policy
 	for _, t := range c.Terminals {

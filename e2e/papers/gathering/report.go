@@ -23,7 +23,7 @@ func SummaryColumns() []string {
 	}
 }
 
-// Clients is a table of every client's rate in every case.
+// Clients returns a table of every client's rate in every case.
 func Clients(title string, all []*Seen, from, until float64) measure.Table {
 	t := measure.Table{Title: title, Columns: []string{"client", "round trip", "target, Mbit/s"}}
 	for _, s := range all {
@@ -40,7 +40,7 @@ func Clients(title string, all []*Seen, from, until float64) measure.Table {
 	return t
 }
 
-// Mean is the mean throughput of some clients over time, in Mbit/s.
+// Mean returns the mean throughput of some clients over time, in Mbit/s.
 func (s *Seen) Mean(name string, clients ...string) measure.Series {
 	mean := measure.Series{Name: name}
 	for i, client := range clients {
@@ -56,7 +56,7 @@ func (s *Seen) Mean(name string, clients ...string) measure.Series {
 	return mean
 }
 
-// OfPriority are the names of the terminals that have a priority.
+// OfPriority returns the names of the terminals with a priority.
 func (s *Seen) OfPriority(priority int) (names []string) {
 	for _, t := range s.Terminals {
 		if t.Share.Priority == priority {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Script is what happens at a site that has started: it returns when the case is over.
+// Script is what happens at a started site: it returns when the case is over.
 type Script func(s *Site) error
 
-// Run starts a case, has the script happen, and returns what was seen.
+// Run starts a case, runs the script, and returns what was seen.
 func Run(ctx context.Context, c Case, script Script) (*Seen, error) {
 	s, err := Start(ctx, c)
 	if err == nil {
@@ -23,11 +23,10 @@ func Run(ctx context.Context, c Case, script Script) (*Seen, error) {
 	return s.End()
 }
 
-// together is how many networks run at the same time: more would be late on two processors.
+// together is how many networks run at the same time: with more, two processors would be late.
 const together = 2
 
-// Beside runs cases two at a time, each in a network of its own, so that what else the machine
-// does is the same for both.
+// Beside runs cases two at a time, each in a network of its own, so that whatever else the machine does affects both alike.
 func Beside(ctx context.Context, cases []Case, script Script) ([]*Seen, error) {
 	all, errs := make([]*Seen, len(cases)), make([]error, len(cases))
 	for first := 0; first < len(cases); first += together {
@@ -40,7 +39,7 @@ func Beside(ctx context.Context, cases []Case, script Script) ([]*Seen, error) {
 	return all, errors.Join(errs...)
 }
 
-// StreamAll has every terminal upload without an end.
+// StreamAll makes every terminal upload without end.
 func (s *Site) StreamAll() error {
 	for _, t := range s.Terminals {
 		if _, err := s.Stream(t.Name); err != nil {
@@ -50,7 +49,7 @@ func (s *Site) StreamAll() error {
 	return nil
 }
 
-// Greedy has all others send what they can, between two times.
+// Greedy makes all others send as much as they can, from one time to another.
 func (s *Site) Greedy(from, until time.Duration) error {
 	if len(s.Others) == 0 {
 		return nil

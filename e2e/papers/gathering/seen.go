@@ -13,11 +13,11 @@ import (
 // Seen is what was seen of a case.
 type Seen struct {
 	Case
-	// Rounds are what the gatherer said, at seconds since the start.
+	// Rounds are what the gatherer reported, at seconds since the start.
 	Rounds []Round
-	// Queue is of the access link, mean bytes; Utilization in percent.
+	// Queue is the access link's mean queue in bytes; Utilization is in percent.
 	Queue, Utilization measure.Series
-	// Overflowed and Offered are packets so far that the link's queue dropped, and that came to it.
+	// Overflowed and Offered are total packets over time: those that the link's queue dropped, and those that came to it.
 	Overflowed, Offered measure.Series
 	Dropped             int64
 	Foreign             link.Bytes // received from others
@@ -25,7 +25,7 @@ type Seen struct {
 	Took                time.Duration
 }
 
-// Round is one of the gatherer's.
+// Round is one of the gatherer's rounds.
 type Round struct {
 	At float64
 	gather.Snapshot
@@ -37,7 +37,7 @@ func (s *Seen) read(start time.Time, rounds []gather.Snapshot) {
 	}
 }
 
-// Received is how many bytes of a client had come, over time.
+// Received returns how many bytes of a client had come, over time.
 func (s *Seen) Received(client string) measure.Series {
 	series := measure.Series{Name: client}
 	for _, round := range s.Rounds {
@@ -50,10 +50,10 @@ func (s *Seen) Received(client string) measure.Series {
 	return series
 }
 
-// Throughput is a client's rate in Mbit/s, a point for every round of half a second.
+// Throughput returns a client's rate in Mbit/s, with a point for every round of half a second.
 func (s *Seen) Throughput(client string) measure.Series { return s.Received(client).Slope(8e-6) }
 
-// Rate is a client's mean rate between two times, in Mbit/s.
+// Rate returns a client's mean rate between two times, in Mbit/s.
 func (s *Seen) Rate(client string, from, until float64) float64 {
 	points := s.Received(client).Between(from, until).Points
 	if len(points) < 2 {
@@ -63,11 +63,10 @@ func (s *Seen) Rate(client string, from, until float64) float64 {
 	return (last.Y - first.Y) * 8e-6 / (last.X - first.X)
 }
 
-// Drops is how many packets the access link's queue dropped between two times.
+// Drops returns how many packets the access link's queue dropped between two times.
 func (s *Seen) Drops(from, until float64) int { return int(grown(s.Overflowed, from, until)) }
 
-// LossRate is the share of the access link's packets that its queue dropped, in percent, a point
-// for each span.
+// LossRate returns the share of the access link's packets that its queue dropped, in percent, with a point for each span.
 func (s *Seen) LossRate(span float64) measure.Series {
 	rate := measure.Series{Name: "loss"}
 	for from := 0.; from < s.Took.Seconds(); from += span {
@@ -78,7 +77,7 @@ func (s *Seen) LossRate(span float64) measure.Series {
 	return rate
 }
 
-// grown is by how much a total has grown between two times.
+// grown returns by how much a total has grown between two times.
 func grown(total measure.Series, from, until float64) float64 {
 	first, last := math.NaN(), 0.
 	for _, p := range total.Points {
@@ -96,8 +95,7 @@ func grown(total measure.Series, from, until float64) float64 {
 	return last - first
 }
 
-// Fairness is Jain's index of clients' mean rates between two times: 1 where all have the same,
-// 1/n where one of n has all.
+// Fairness returns Jain's index of clients' mean rates between two times: 1 if all have the same, 1/n if one of n has everything.
 func (s *Seen) Fairness(from, until float64, clients ...string) float64 {
 	var rates []float64
 	for _, name := range clients {
@@ -106,8 +104,8 @@ func (s *Seen) Fairness(from, until float64, clients ...string) float64 {
 	return window.Fairness(rates)
 }
 
-// Used is how many seconds it takes from a time on until the link carries a share of its rate,
-// in percent, over the next span of seconds; infinite if it does not before the end.
+// Used returns how many seconds it takes from a time on until the link carries a share of its rate,
+// in percent, over the following span of seconds; infinite if that does not happen before the end.
 func (s *Seen) Used(from, until, span, share float64) float64 {
 	for _, p := range s.Utilization.Between(from, until-span).Points {
 		if s.Utilization.Between(p.X+.1, p.X+span+.1).Mean() >= share {
@@ -117,7 +115,7 @@ func (s *Seen) Used(from, until, span, share float64) float64 {
 	return math.Inf(1)
 }
 
-// Worst is the least mean rate over any span of a length between two times, in Mbit/s.
+// Worst returns the lowest mean rate over any span of a length between two times, in Mbit/s.
 func (s *Seen) Worst(client string, span, from, until float64) float64 {
 	worst := math.Inf(1)
 	points := s.Received(client).Between(from, until).Points
@@ -133,7 +131,7 @@ func (s *Seen) Worst(client string, span, from, until float64) float64 {
 	return worst
 }
 
-// Held is the share of a client's half-second samples that are at least a rate, in Mbit/s.
+// Held returns the share of a client's half-second samples that are at least a rate, in Mbit/s.
 func (s *Seen) Held(client string, least, from, until float64) float64 {
 	points := s.Throughput(client).Between(from, until).Points
 	held := 0
@@ -145,10 +143,10 @@ func (s *Seen) Held(client string, least, from, until float64) float64 {
 	return float64(held) / float64(max(1, len(points)))
 }
 
-// Target is a terminal's, in Mbit/s.
+// Target returns a terminal's target in Mbit/s.
 func (t Terminal) Target() float64 { return float64(t.Share.Target) * 8e-6 }
 
-// Reached is what share of all targets was reached: what is more than a target counts nothing.
+// Reached returns the share of all targets that was reached; what exceeds a target does not count.
 func (s *Seen) Reached(from, until float64) float64 {
 	got, wanted := 0.0, 0.0
 	for _, t := range s.Terminals {
@@ -158,7 +156,7 @@ func (s *Seen) Reached(from, until float64) float64 {
 	return got / wanted
 }
 
-// WorstOf is the least mean rate of those with a priority.
+// WorstOf returns the lowest mean rate of the terminals with a priority.
 func (s *Seen) WorstOf(priority int, from, until float64) float64 {
 	worst := math.Inf(1)
 	for _, t := range s.Terminals {

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// seen has clients with these rates in bytes per half second, for 10 s.
+// seen returns clients with these rates in bytes per half second, for 10 s.
 func seen(rates ...uint64) *Seen {
 	s := &Seen{}
 	for i := range 21 {

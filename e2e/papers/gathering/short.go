@@ -21,21 +21,20 @@ type Short struct {
 	Terminal string
 	Count    int
 	Size     link.Bytes
-	// Interval is the mean between their starts; intervals are exponential. Zero is one after
-	// the other.
+	// Interval is the mean time between their starts; intervals are exponential. Zero means one after another.
 	Interval time.Duration
 	Seed     uint64
 }
 
-// Transfers are how long short uploads took, in seconds.
+// Transfers says how long short uploads took, in seconds.
 type Transfers struct {
-	// Established are the handshakes of TCP of data connections, from the first SYN on.
+	// Established are the TCP handshakes of data connections, from the first SYN on.
 	Established []float64
-	// Took is from when the client asks the gatherer until the file is on its disk.
+	// Took is the time from the client's request to the gatherer until the file is on its disk.
 	Took []float64
 }
 
-// Upload makes short uploads, whether or not those before have ended, and returns when all have.
+// Upload makes short uploads, each at its time even if earlier ones have not ended, and returns when all have.
 func (s *Site) Upload(short Short) (Transfers, error) {
 	var guard sync.Mutex
 	var done Transfers
@@ -52,7 +51,7 @@ func (s *Site) Upload(short Short) (Transfers, error) {
 		return done, err
 	}
 	defer client.Close()
-	if _, err := client.Clients(s.ctx); err != nil { // its control connection is there
+	if _, err := client.Clients(s.ctx); err != nil { // after this its control connection is open
 		return done, err
 	}
 	dir, err := os.MkdirTemp("", "groupcast-short-")
@@ -73,7 +72,7 @@ func (s *Site) Upload(short Short) (Transfers, error) {
 	return done, errs
 }
 
-// each runs all at their times.
+// each calls upload for all uploads at their times.
 func (short Short) each(ctx context.Context, upload func(n int) error) error {
 	random := rand.New(rand.NewPCG(short.Seed, 0))
 	errs := make([]error, short.Count)
@@ -97,7 +96,7 @@ func wait(ctx context.Context, span time.Duration) {
 	}
 }
 
-// one uploads a file that the gatherer does not have.
+// one uploads a file that the gatherer does not have yet.
 func (short Short) one(ctx context.Context, client *gather.Client, dir string, n int) error {
 	file := filepath.Join(dir, fmt.Sprintf("short-%d-%d", short.Interval, n))
 	content := make([]byte, short.Size)

@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// Site is a case that runs.
+// Site is a running case.
 type Site struct {
 	Case
 	*network
@@ -41,10 +41,10 @@ type Site struct {
 	foreign []*atomic.Int64
 }
 
-// sample is how long a point of what a link is asked is.
+// sample is the length of a sample of the link's counters.
 const sample = 500 * time.Millisecond
 
-// Start builds the network and starts the gatherer. Close is to be called also after an error.
+// Start builds the network and starts the gatherer. Close has to be called even after an error.
 func Start(ctx context.Context, c Case) (*Site, error) {
 	s := &Site{Case: c, network: c.build()}
 	s.ctx, s.cancel = context.WithCancel(ctx)
@@ -70,7 +70,7 @@ func Start(ctx context.Context, c Case) (*Site, error) {
 	return s, nil
 }
 
-// watch keeps what the gatherer says after every round.
+// watch keeps what the gatherer reports after every round.
 func (s *Site) watch() {
 	for round, err := range s.operator.Watch(s.ctx) {
 		if err != nil {
@@ -83,7 +83,7 @@ func (s *Site) watch() {
 	}
 }
 
-// fail notes what went wrong while it should have run.
+// fail notes an error, unless the site is ending.
 func (s *Site) fail(err error) {
 	if err == nil || s.ctx.Err() != nil {
 		return
@@ -93,7 +93,7 @@ func (s *Site) fail(err error) {
 	s.failed = append(s.failed, err)
 }
 
-// Now is how long the site has run.
+// Now returns how long the site has run.
 func (s *Site) Now() time.Duration { return time.Since(s.start) }
 
 // Until waits until the site has run for so long.
@@ -110,7 +110,7 @@ func (s *Site) Until(at time.Duration) error {
 	}
 }
 
-// Stream has a terminal upload without an end, until it is told to leave.
+// Stream makes a terminal upload without end, until leave is called.
 func (s *Site) Stream(terminal string) (leave func(), err error) {
 	client, err := s.fleet.Uploader(s.ctx, s.dialer(terminal), s.server, terminal)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Site) dialer(terminal string) fleet.Dialer {
 	return fleet.Dialer{Host: s.hosts[terminal], Controls: []lab.Control{lab.Congestion(s.Congestion)}}
 }
 
-// Interfere has another send as much as it can over TCP, until it is told to leave.
+// Interfere makes another machine send as much as it can over TCP, until leave is called.
 func (s *Site) Interfere(name string) (leave func(), err error) {
 	source, err := traffic.Serve(s.hosts[name], 80, s.Congestion)
 	if err != nil {
@@ -140,13 +140,13 @@ func (s *Site) Interfere(name string) (leave func(), err error) {
 	bulk := &traffic.Bulk{Source: source, To: s.end(name)}
 	s.foreign = append(s.foreign, &bulk.Received)
 	s.running.Go(func() {
-		_ = bulk.Run(ctx) // it ends when it is told to
+		_ = bulk.Run(ctx) // it ends by being cancelled
 		_ = source.Close()
 	})
 	return cancel, nil
 }
 
-// Broadcast has another send UDP by a schedule, counted from now.
+// Broadcast makes another machine send UDP by a schedule, counted from now.
 func (s *Site) Broadcast(name string, schedule []traffic.Period) {
 	udp := &traffic.Interference{From: s.hosts[name], To: s.end(name), Port: 9, Packet: 1500, Schedule: schedule}
 	s.running.Go(func() {
@@ -171,10 +171,10 @@ func (s *Site) SetPolicy(policy gather.Policy) error {
 	return err
 }
 
-// Carry has the link that all share carry so much from now on.
+// Carry changes the rate of the link that all share.
 func (s *Site) Carry(rate link.Rate) error { return s.access.Step(rate) }
 
-// Answer has what a terminal is sent, as acknowledgements, take so long from now on.
+// Answer changes the delay of what a terminal is sent, such as acknowledgements.
 func (s *Site) Answer(terminal string, delay time.Duration) error {
 	return s.back[terminal].Change(func(shape *link.Shape) { shape.Delay = delay })
 }

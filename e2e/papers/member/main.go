@@ -1,5 +1,5 @@
-// Command member is a member of a group that sends when it is told to, and receives.
-// It reads one command a line from standard input:
+// Command member is a member of a group that receives, and sends when it is told to. It reads one
+// command per line from standard input:
 //
 //	send   deliver the file to the group, when its turn comes; or, as part of one lasting
 //	       stream, hand it to that
@@ -37,14 +37,14 @@ type member struct {
 	file    string
 	into    string
 	options sdk.SendOptions
-	turns   chan struct{} // as many as may be sent at once
+	turns   chan struct{} // its capacity is how many deliveries may be sent at once
 	stream  *backlog      // of a lasting stream; nil if every send is a delivery
 
 	mu    sync.Mutex
 	count tally
 }
 
-// tally is what became of deliveries.
+// tally says what became of deliveries.
 type tally struct {
 	arrived                                       int64 // bytes
 	lost, waiting, running, complete, unfulfilled int   // deliveries
@@ -129,8 +129,8 @@ func (m *member) print() error {
 	return err
 }
 
-// underWay is how much there is of what has not arrived whole: below the directory for
-// partial objects, or, of streams, in it.
+// underWay returns how much there is of what has not arrived completely: below the directory for
+// partial objects and, for streams, in the directory itself.
 func (m *member) underWay() (bytes int64, err error) {
 	err = filepath.WalkDir(m.into, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -168,7 +168,7 @@ func (m *member) receive(ctx context.Context) {
 	}
 }
 
-// send delivers the file when it is its turn. The next one's comes when this one was sent.
+// send delivers the file when it is its turn. The next file's turn comes when this one has been sent.
 func (m *member) send(ctx context.Context, name string) {
 	m.turns <- struct{}{}
 	options := m.options

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// extend hands the file to the lasting stream, which the first one begins.
+// extend adds the file to the lasting stream, which the first file begins.
 func (m *member) extend(ctx context.Context) error {
 	state, err := os.Stat(m.file)
 	if err != nil {
@@ -26,7 +26,7 @@ func (m *member) extend(ctx context.Context) error {
 	return nil
 }
 
-// backlog is so many bytes as were added to it, as a reader that waits for more.
+// backlog is a reader of as many bytes as were added to it; it waits for more.
 type backlog struct {
 	mu    sync.Mutex
 	more  *sync.Cond
@@ -40,7 +40,7 @@ func newBacklog() *backlog {
 	return b
 }
 
-// add tells whether these bytes are the first.
+// add reports whether these bytes are the first.
 func (b *backlog) add(bytes int64) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *backlog) add(bytes int64) (first bool) {
 
 var _ io.Reader = (*backlog)(nil)
 
-// Read waits for bytes and gives zeros. It never ends.
+// Read waits for bytes, and returns zeros. It never ends.
 func (b *backlog) Read(to []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

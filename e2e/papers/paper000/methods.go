@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Split is figures 6 to 12: our own processes beside unicast.
+// Split is figures 6 to 12: our own processes compared with unicast.
 var Split = experiment.Experiment{
 	Paper: "000",
 	Name:  "split",
@@ -20,39 +20,39 @@ var Split = experiment.Experiment{
 	Run:   compare,
 }
 
-// What a run has if the caller wants nothing else. It is less than the paper's, so that
-// all points together take a quarter of an hour.
+// Defaults of a run. They are smaller than the paper's, so that all points together take a quarter of an hour.
 const (
 	splitDuration = 8 * time.Second
 	splitRuns     = 1
 	// splitScale makes rates, sizes and queues a fifth of the paper's: split connections
-	// fill up to 17 links at once, which is more than two processors emulate at 100 Mbit/s.
+	// fill up to 17 links at once, which is more than two processors can emulate at 100 Mbit/s.
 	splitScale = 5
-	// splitAhead is how many deliveries a sender has under way at most: a connection is new
-	// for each, so the next ones start while one is still slow.
+	// splitAhead is how many deliveries a sender has in progress at most: each uses a new
+	// connection, so the next ones start while one is still slow.
 	splitAhead = 4
 )
 
 var splitLoads = []float64{0.2, 0.6, 1}
 
-// method is a line of the figures, as the paper calls it.
+// method is a line in the figures, by the paper's name.
 type method string
 
 const (
 	byUnicast  method = "Unicast"
 	byEndToEnd method = "End-End"
 	byHop      method = "Node-Node"
-	// As the product delivers objects: new connections for each.
+	// As the product delivers objects: with new connections for each.
 	newEndToEnd method = "End-End, new"
 	newHop      method = "Node-Node, new"
-	// What a congestion control of today makes of it.
+	// With a congestion control of today.
 	bbrHop method = "Node-Node, bbr"
 )
 
 var methods = []method{byUnicast, byEndToEnd, byHop, newEndToEnd, newHop, bbrHop}
 
-// methodsAt are those that are measured at a point: the paper's at each; others with one member in each network, at the
-// lowest and the highest load, another congestion control with one sender, and new connections with four at the shorter delay.
+// methodsAt returns the methods that are measured at a point. The paper's are measured at each. Others are measured with one
+// member in each network, at the lowest and the highest load: another congestion control with one sender, and new connections
+// with four senders at the shorter delay.
 func (m measured) methodsAt(p point) []method {
 	switch {
 	case p.members > 1, !slices.Contains(m.ends(), p.load), p.senders > 1 && p.trunkDelay != delays[0]:
@@ -63,11 +63,10 @@ func (m measured) methodsAt(p point) []method {
 	return methods
 }
 
-// manyTimes is how much longer a run with four senders takes than others: the caches
-// have to fill.
+// manyTimes is how many times as long a run with four senders takes, as the caches have to fill.
 const manyTimes = 2
 
-// measured are the means over all runs of each method at each point.
+// measured holds the means over all runs of each method at each point.
 type measured struct {
 	scale   int
 	loads   []float64
@@ -106,7 +105,7 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 	return m.report(options), nil
 }
 
-// points are those of all figures, each once.
+// points returns the points of all figures, each once.
 func (m measured) points() (list []point) {
 	add := func(p point) {
 		if !slices.Contains(list, p) {
@@ -127,7 +126,7 @@ func (m measured) points() (list []point) {
 	return list
 }
 
-// ends are the lowest load and the highest: lines of figure 6.
+// ends returns the lowest and the highest load, which are lines in figure 6.
 func (m measured) ends() []float64 { return slices.Compact([]float64{m.low(), m.high()}) }
 
 func (m measured) low() float64  { return slices.Min(m.loads) }
@@ -137,12 +136,12 @@ func (m measured) one(members int, delay time.Duration, load float64) point {
 	return point{senders: 1, members: members, trunkDelay: delay, load: load, scale: m.scale}
 }
 
-// many is a point with four senders.
+// many returns a point with four senders.
 func (m measured) many(delay time.Duration, load float64) point {
 	return point{senders: 4, members: 1, trunkDelay: delay, load: load, scale: m.scale}
 }
 
-// repeat is the mean of all runs at a point.
+// repeat returns the mean of all runs at a point.
 func (how method) repeat(ctx context.Context, p point, options experiment.Options) (mean outcome, err error) {
 	share := 1 / float64(options.Runs)
 	for i := range options.Runs {
@@ -224,7 +223,7 @@ func (m measured) table() measure.Table {
 	return t
 }
 
-// index is one of 000 §IV-B.
+// index is one of the indices of 000 §IV-B.
 type index func(outcome) float64
 
 func (m measured) figures() []measure.Chart {
@@ -264,7 +263,7 @@ func (m measured) figure6(y measure.Axis, value index) measure.Chart {
 	return chart
 }
 
-// line has a mark at each load at which the method was measured.
+// line returns a line with a mark at each load at which the method was measured.
 func (m measured) line(name string, how method, value index, at func(load float64) point) measure.Series {
 	line := measure.Series{Name: name}
 	for _, load := range m.loads {

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 )
 
-// paperLike is what the paper's text says, as figures.
+// paperLike returns figures that agree with the paper's text.
 func paperLike() measured {
 	m := measured{scale: 5, loads: []float64{0.2, 1}, members: []int{1, 5}, at: map[method]map[point]outcome{byUnicast: {}, byEndToEnd: {}, byHop: {}}}
 	for _, p := range m.points() {
@@ -39,7 +39,7 @@ func TestVerdictsOnThePapersOwnFiguresAreYes(t *testing.T) {
 	}
 }
 
-// refused are the sentences that do not hold everywhere, with what is said instead of yes.
+// refused returns the sentences that do not hold everywhere, with what is said instead of yes.
 func (m measured) refused() (list []string) {
 	for _, row := range m.verdicts().Rows {
 		if row[2] != "yes" {
@@ -49,7 +49,7 @@ func (m measured) refused() (list []string) {
 	return list
 }
 
-// Each sentence is held against all points that it speaks of: one that is off is told.
+// Each sentence is checked at all points that it is about: a single point at which it fails is reported.
 func TestVerdictLooksAtEveryPoint(t *testing.T) {
 	for name, tt := range map[string]struct {
 		how    method
@@ -116,7 +116,7 @@ func TestVerdictThatHoldsNowhereIsNo(t *testing.T) {
 	}
 }
 
-// Every method is measured where the figures have it, and what the verdicts look at is measured.
+// Every method is measured where the figures show it, and everything that the verdicts use is measured.
 func TestPointsOfSplitAreMeasuredOnce(t *testing.T) {
 	m := measured{scale: splitScale, loads: splitLoads, members: []int{1, 3, 5}}
 	seen, runs := map[point]bool{}, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 )
 
-// point is where on a figure's axes a run is.
+// point is the position of a run on a figure's axes.
 type point struct {
 	senders    int // 1, or 4 for many-to-many
 	members    int
@@ -26,24 +26,23 @@ func (p point) String() string {
 	return fmt.Sprintf("%d senders, %d members, %v, load %.1f", p.senders, p.members, p.trunkDelay, p.load)
 }
 
-// outcome is the indices of 000 §IV-B, in Mbit/s; in a smaller network, in what they
-// would be if all rates were the paper's.
+// outcome holds the indices of 000 §IV-B, in Mbit/s; for a smaller network, converted to the paper's rates.
 type outcome struct {
-	consumption float64 // of the link between a sender and its router, in the mean
-	sent        float64 // D: what a sender has to send, in the mean
-	// reception is T_r: of the member that gets least; with several senders, of all
-	// that a member gets, in the mean over the members (000 §V-B).
+	consumption float64 // of the link between a sender and its router, on average
+	sent        float64 // D: what a sender has to send, on average
+	// reception is T_r. With one sender it is that of the member that gets least; with several, it
+	// is all that a member gets, as the mean over the members (000 §V-B).
 	reception float64
-	// near and far are what a member gets in the mean at the sender's router and behind the other, with one sender.
+	// near and far are, with one sender, the mean of what a member gets at the sender's router and behind the other router.
 	near, far float64
 	sources   int     // how many senders a member receives from
 	cache     float64 // C_max / D_max of SA1
 	late      link.Lateness
 	tally     tally  // of our own deliveries
-	complaint string // of a member, if something failed
+	complaint string // of a member, if something has failed
 }
 
-// effective is T_r / D, for each sender that a member receives from.
+// effective returns T_r / D, for each sender from which a member receives.
 func (o outcome) effective() float64 {
 	if o.sent == 0 {
 		return 0
@@ -51,8 +50,7 @@ func (o outcome) effective() float64 {
 	return o.reception / o.sent / float64(max(1, o.sources))
 }
 
-// unicast is the traditional method: one TCP connection from each sender to each
-// receiver.
+// unicast is the traditional method: one TCP connection from each sender to each receiver.
 func unicast(ctx context.Context, p point, seed uint64, duration time.Duration) (outcome, error) {
 	n := figure5(seed, p)
 	defer n.Close()
@@ -108,7 +106,7 @@ func (n *network) open(ctx context.Context) (pushes []*traffic.Push, err error) 
 	return pushes, nil
 }
 
-// measurement is what is read from the network over a run.
+// measurement is what is read from the network during a run.
 type measurement struct {
 	*network
 	start  time.Time
@@ -122,7 +120,7 @@ func (n *network) begin() *measurement {
 	return &measurement{network: n, start: time.Now(), before: n.sentBytes()}
 }
 
-// sentBytes is what all senders' links have carried.
+// sentBytes returns what all senders' links have carried.
 func (n *network) sentBytes() (sum link.Bytes) {
 	for _, uplink := range n.uplinks {
 		sum += uplink.Read().Count.Carried.Bytes
@@ -174,8 +172,8 @@ func mbit(size link.Bytes, during time.Duration) float64 {
 	return float64(size) * 8 / during.Seconds() / float64(link.Mbit)
 }
 
-// offer calls give for every sender at the times of 000 §IV-A: for the i-th time at
-// (t_r + t_i)(x + i), x uniform in -0.5 to 0.5. It returns after duration.
+// offer calls give for every sender at the times of 000 §IV-A: for the i-th time at (t_r + t_i)(x +
+// i), with x uniform in -0.5 to 0.5. It returns after duration.
 func (n *network) offer(ctx context.Context, load float64, seed uint64, duration time.Duration, give func(*lab.Host) error) error {
 	start, period := time.Now(), time.Duration(float64(rate.Time(dataSize))/load)
 	errs := make([]error, len(n.senders))

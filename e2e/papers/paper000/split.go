@@ -19,11 +19,10 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// group is what all members of figure 5 form.
+// group is the group of all members in figure 5.
 const group = "figure5"
 
-// split is the split connection method by our own processes: session agents at the
-// routers, and every member a process.
+// split is the split connection method with our own processes: session agents at the routers, and a process for every member.
 func split(ctx context.Context, mode sdk.ControlMode, p point, options tuning, seed uint64, duration time.Duration) (o outcome, err error) {
 	n := figure5(seed, p)
 	defer n.Close()
@@ -71,11 +70,11 @@ func split(ctx context.Context, mode sdk.ControlMode, p point, options tuning, s
 	return o, nil
 }
 
-// tuning is how members send.
+// tuning says how members send.
 type tuning struct {
-	ahead   int  // deliveries that a sender has under way at once
-	lasting bool // a sender sends all as one stream instead, over connections that last
-	// congestion is the control of all connections; empty is reno, as in the paper.
+	ahead   int  // deliveries that a sender has in progress at once
+	lasting bool // instead, a sender sends everything as one stream, over lasting connections
+	// congestion is the congestion control of all connections; if empty it is reno, as in the paper.
 	congestion string
 }
 
@@ -85,7 +84,7 @@ type member struct {
 	commands *io.PipeWriter
 }
 
-// deploy starts the agents and the members, and returns when all are there.
+// deploy starts the agents and the members, and returns when all are ready.
 func (n *network) deploy(ctx context.Context, f *fleet.Fleet, mode sdk.ControlMode, options tuning) (members map[*lab.Host]*member, err error) {
 	for _, router := range n.routers {
 		disk, err := router.Disk(cacheSize + 16*link.MiB)
@@ -109,10 +108,10 @@ func (n *network) deploy(ctx context.Context, f *fleet.Fleet, mode sdk.ControlMo
 	return members, f.AwaitMembers(ctx, group, len(members))
 }
 
-// cacheSize is what an agent caches at most: 000 has no limit.
+// cacheSize is the most that an agent caches: 000 has no limit.
 const cacheSize = 1024 * link.MiB
 
-// diskSize is what a member has for what is under way.
+// diskSize is the space that a member has for what is in progress.
 const diskSize = 512 * link.MiB
 
 func (n *network) join(ctx context.Context, f *fleet.Fleet, host, router *lab.Host, options tuning) (*member, error) {
@@ -144,7 +143,7 @@ func (m *member) tell(command string) error {
 	return err
 }
 
-// tally is what a member says.
+// tally is what a member reports.
 type tally struct {
 	received                                      int64 // bytes
 	lost, waiting, running, complete, unfulfilled int   // deliveries
@@ -201,8 +200,8 @@ func countAll(ctx context.Context, members map[*lab.Host]*member) (received map[
 	return received, all, complaint, err
 }
 
-// watchCache looks how much an agent caches that somebody has not acknowledged. The
-// returned function ends that and returns the most it was.
+// watchCache watches how much an agent caches that has not been acknowledged by all. The returned
+// function ends the watch and returns the maximum.
 func watchCache(ctx context.Context, f *fleet.Fleet, agent string) (most func() uint64) {
 	ctx, cancel := context.WithCancel(ctx)
 	var peak uint64
@@ -231,8 +230,8 @@ func watchCache(ctx context.Context, f *fleet.Fleet, agent string) (most func() 
 
 const cacheInterval = 200 * time.Millisecond
 
-// mostOfOne is the most that an agent says it cached of one delivery: between two looks at all of them a cache may have
-// had more.
+// mostOfOne returns the most that an agent says it cached of one delivery: between two looks at all deliveries, a cache
+// may have held more.
 func mostOfOne(ctx context.Context, f *fleet.Fleet, agent string) (most uint64, err error) {
 	list, err := f.Client.Deliveries(ctx, group)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// 000 §V-A: the proposed methods consume the sender's link once, however many members
-// there are, and every member receives what is sent.
+// 000 §V-A: the proposed methods use the sender's link once, however many members there are, and
+// every member receives what is sent.
 func TestSplitConnectionsSendOneCopy(t *testing.T) {
 	labtest.Require(t)
 	p := point{senders: 1, members: 2, trunkDelay: 10 * time.Millisecond, load: 0.2}

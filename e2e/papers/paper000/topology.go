@@ -28,11 +28,11 @@ type network struct {
 	receivers []*lab.Host
 	router    map[*lab.Host]*lab.Host // of each sender and receiver
 	uplinks   []lab.Way               // from each sender to its router
-	manager   *lab.Host               // of our own processes, beside the network
+	manager   *lab.Host               // of our own processes, outside the network
 }
 
-// figure5 is the network at a point. With one sender it is ma1, the only member in a;
-// with four, the first members of all networks send to each other.
+// figure5 returns the network at a point. With one sender that is ma1, the only member in a; with
+// four, the first members of all networks send to each other.
 func figure5(seed uint64, p point) *network {
 	n := &network{Lab: lab.New(seed), router: map[*lab.Host]*lab.Host{}}
 	n.routers = [2]*lab.Host{n.Router("SA1"), n.Router("SA2")}
@@ -62,7 +62,7 @@ func figure5(seed uint64, p point) *network {
 	return n
 }
 
-// sides are the receivers at the first router, where ma1 is, and those behind the trunk.
+// sides returns the receivers at the first router, where ma1 is, and those behind the trunk.
 func (n *network) sides() (near, far []*lab.Host) {
 	for _, receiver := range n.receivers {
 		if n.router[receiver] == n.routers[0] {
@@ -74,11 +74,10 @@ func (n *network) sides() (near, far []*lab.Host) {
 	return near, far
 }
 
-// data is what is sent at a time.
+// data returns how much is sent at a time.
 func (n *network) data() link.Bytes { return dataSize / link.Bytes(n.scale) }
 
-// raiseBuffers raises those of the kernel, so that windows are bound by the network:
-// 000 uses TCP SACK without a limit.
+// raiseBuffers raises the kernel's buffers so that windows are limited by the network: 000 uses TCP SACK without a limit.
 func (n *network) raiseBuffers() error {
 	for _, host := range slices.Concat(n.senders, n.receivers, n.routers[:]) {
 		for _, name := range []string{"net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"} {

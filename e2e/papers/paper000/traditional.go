@@ -17,7 +17,7 @@ var Traditional = experiment.Experiment{
 	Run:   traditional,
 }
 
-// What the paper has (table I, §IV-A), if the caller wants nothing else.
+// The paper's values (table I, §IV-A), used as defaults.
 const (
 	simulated = 100 * time.Second
 	paperRuns = 5
@@ -51,7 +51,7 @@ func traditional(ctx context.Context, options experiment.Options) (*measure.Resu
 	return report(options, measured), nil
 }
 
-// points are all places that the figures show, each once.
+// points returns all points that the figures show, each once.
 func points() []point {
 	var list []point
 	seen := map[point]bool{}

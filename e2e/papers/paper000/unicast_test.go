@@ -15,8 +15,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
-// 000 §V-A: the traditional method consumes the first link in proportion to the
-// number of connections, and the member that gets least gets far less than its share.
+// 000 §V-A: the traditional method uses the first link in proportion to the number of connections,
+// and the member that gets least gets far less than its share.
 func TestUnicastSendsACopyForEveryReceiver(t *testing.T) {
 	labtest.Require(t)
 	o, err := unicast(context.Background(), point{senders: 1, members: 1, trunkDelay: 10 * time.Millisecond, load: 0.2}, 1, 5*time.Second)

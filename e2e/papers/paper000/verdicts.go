@@ -7,10 +7,10 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// margin is by how much one must differ from another to be more or less: single runs differ as much by themselves.
+// margin is by how much one value must differ from another to count as more or less: single runs differ that much by themselves.
 const margin = 0.02
 
-// verdicts tells for each sentence of 000 §V about the figures whether it is seen here, at every point that it speaks of.
+// verdicts says for each sentence of 000 §V about the figures whether it holds here, at every point that it is about.
 func (m measured) verdicts() measure.Table {
 	t := measure.Table{Title: "What the paper's text says, and what is seen here", Columns: []string{"section V, in short", "seen", "same"}}
 	for _, sentence := range []func() verdict{
@@ -25,7 +25,7 @@ func (m measured) verdicts() measure.Table {
 	return t
 }
 
-// verdict is at how many points a sentence holds, of those that it speaks of.
+// verdict says at how many of the points that a sentence is about it holds.
 type verdict struct {
 	sentence, seen string
 	hold, of       int
@@ -41,7 +41,7 @@ func (v verdict) same() string {
 	return fmt.Sprintf("at %d of %d points", v.hold, v.of)
 }
 
-// judge shows the figures of the last point at which a sentence does not hold; where it holds everywhere, of the last.
+// judge shows the figures of the last point at which a sentence does not hold or, if it holds everywhere, of the last point.
 func judge(sentence string, points []point, figures func(point) string, holds func(point) bool) verdict {
 	v := verdict{sentence: sentence, of: len(points)}
 	shown, word := points[len(points)-1], ""
@@ -56,10 +56,10 @@ func judge(sentence string, points []point, figures func(point) string, holds fu
 	return v
 }
 
-// alone are the points with one sender.
+// alone returns the points with one sender.
 func (m measured) alone() []point { return m.having(func(p point) bool { return p.senders == 1 }) }
 
-// together are those with four.
+// together returns the points with four senders.
 func (m measured) together() []point { return m.having(func(p point) bool { return p.senders > 1 }) }
 
 func (m measured) having(property func(point) bool) (list []point) {
@@ -71,18 +71,18 @@ func (m measured) having(property func(point) bool) (list []point) {
 	return list
 }
 
-// loaded are those with a load.
+// loaded returns the points with a load.
 func loaded(points []point, load float64) []point {
 	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return p.load != load })
 }
 
-// calm is a point with the lowest load instead.
+// calm returns the same point with the lowest load.
 func (m measured) calm(p point) point {
 	p.load = m.low()
 	return p
 }
 
-// lonely is a point with the fewest members instead.
+// lonely returns the same point with the fewest members.
 func (m measured) lonely(p point) point {
 	p.members = slices.Min(m.members)
 	return p
@@ -90,21 +90,21 @@ func (m measured) lonely(p point) point {
 
 func (m measured) of(how method, p point) outcome { return m.at[how][p] }
 
-// lines are an index of the figures' three methods.
+// lines shows an index for the figures' three methods.
 func (m measured) lines(value index, unit string) func(point) string {
 	return func(p point) string {
 		return fmt.Sprintf("unicast %.2f, hop %.2f, end-to-end %.2f%s", value(m.of(byUnicast, p)), value(m.of(byHop, p)), value(m.of(byEndToEnd, p)), unit)
 	}
 }
 
-// change is how an index of one method goes with the load.
+// change shows how an index of one method changes with the load.
 func (m measured) change(how method, value index, unit string) func(point) string {
 	return func(p point) string {
 		return fmt.Sprintf("%.2f, from %.2f at a load of %.1f%s", value(m.of(how, p)), value(m.of(how, m.calm(p))), m.low(), unit)
 	}
 }
 
-// both asks something of the two proposed methods.
+// both reports whether something holds for both proposed methods.
 func (m measured) both(p point, is func(outcome) bool) bool {
 	return is(m.of(byHop, p)) && is(m.of(byEndToEnd, p))
 }
@@ -129,7 +129,7 @@ func (m measured) consumesOnce() verdict {
 		})
 }
 
-// fullLink is a link that carries next to nothing more, in Mbit/s.
+// fullLink is the rate, in Mbit/s, at which a link carries hardly anything more.
 const fullLink = 95
 
 func (m measured) consumesPerMember() verdict {
@@ -217,7 +217,7 @@ func (m measured) lowLoadSaves() verdict {
 		})
 }
 
-// leads tells whether a method has more of something than both others.
+// leads reports whether a method has more of something than both others.
 func (m measured) leads(how method, value index, p point) bool {
 	for _, other := range methods[:3] {
 		if other != how && !isLess(value(m.of(other, p)), value(m.of(how, p))) {
@@ -232,7 +232,7 @@ func (m measured) hopSendsMost() verdict {
 		func(p point) bool { return m.leads(byHop, consumed, p) })
 }
 
-// falls tells whether a member gets less than with the lowest load.
+// falls reports whether a member gets less than at the lowest load.
 func (m measured) falls(how method) func(point) bool {
 	return func(p point) bool { return isLess(m.of(how, p).reception, m.of(how, m.calm(p)).reception) }
 }
@@ -276,7 +276,7 @@ func (m measured) cacheOfMany() verdict {
 		})
 }
 
-// The one sentence of a single point, the highest that there is.
+// This is the only sentence about a single point: the highest one.
 func (m measured) hopCachesMost() verdict {
 	most := slices.MaxFunc(m.together(), func(a, b point) int {
 		return int(1e6 * (m.of(byHop, a).cache - m.of(byHop, b).cache))
@@ -290,8 +290,8 @@ func (m measured) endToEndCachesLess() verdict {
 		func(p point) bool { return m.of(byEndToEnd, p).cache < 0.9*m.of(byHop, p).cache })
 }
 
-// near tells that a is b but for a share.
+// near reports whether a differs from b by less than a share.
 func near(a, b, share float64) bool { return a > b*(1-share) && a < b*(1+share) }
 
-// isLess tells that a is less than b by more than the margin.
+// isLess reports whether a is less than b by more than the margin.
 func isLess(a, b float64) bool { return a < b*(1-margin) }

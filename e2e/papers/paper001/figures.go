@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// panel is one chart with a line for each controller.
+// panel returns a chart with a line for each controller.
 func panel(file, title string, all []*played, x, y measure.Axis, kind measure.Kind, line func(*played) measure.Series) measure.Chart {
 	chart := measure.Chart{File: file, Title: title, Kind: kind, X: x, Y: y}
 	for _, p := range all {
@@ -64,7 +64,7 @@ func lost(number string, all []*played) measure.Chart {
 		func(p *played) measure.Series { return p.clock(p.LossRate(lossSpan)) })
 }
 
-// fairSpan and lossSpan are seconds of a run that a point is of.
+// fairSpan and lossSpan are how many seconds of a run a point covers.
 const fairSpan, lossSpan = 2, 1
 
 // paren writes 8a as 8(a).
@@ -73,7 +73,7 @@ func paren(number string) string {
 	return number[:last] + "(" + number[last:] + ")"
 }
 
-// shared is one controller's groups over time, with the total and what is best.
+// shared shows one controller's groups over time, with the total and the best possible.
 func shared(file, title string, p *played) measure.Chart {
 	chart := measure.Chart{
 		File: file + "-" + p.Controller, Title: title + ", " + p.Controller, X: clockOf([]*played{p}),

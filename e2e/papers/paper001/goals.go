@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// The goals are our own controller's, unless another is named.
+// The goals are for our own controller, unless another is named.
 
 func of(all []*played, controller string) *played {
 	for _, p := range all {
@@ -24,10 +24,10 @@ func of(all []*played, controller string) *played {
 
 func (p *played) median() float64 { return measure.Median(p.busy.Took) }
 
-// full is the mean utilization while short uploads are under way, in percent.
+// full returns the mean utilization during the short uploads, in percent.
 func (p *played) full() float64 { return p.mean(p.Utilization, p.short.from, p.until) }
 
-// shortsGain is scenario 1's goal.
+// shortsGain is the goal of scenario 1.
 func shortsGain(all []*played) (g experiment.Goals) {
 	ours, plain := of(all, window.Groupcast), of(all, window.Traditional)
 	slower := ours.median() / measure.Median(ours.idle.Took)
@@ -38,7 +38,7 @@ func shortsGain(all []*played) (g experiment.Goals) {
 	return g
 }
 
-// busyThough is what the thesis says of scenario 2 (§4.2.2).
+// busyThough is what the thesis says about scenario 2 (§4.2.2).
 func busyThough(all []*played) (g experiment.Goals) {
 	plain, spring, mehra := of(all, window.Traditional), of(all, window.Spring).full(), of(all, window.Mehra).full()
 	for _, p := range []*played{of(all, window.Groupcast), of(all, window.Proposed)} {
@@ -49,7 +49,7 @@ func busyThough(all []*played) (g experiment.Goals) {
 	return g
 }
 
-// evenAmong is scenario 3's goal.
+// evenAmong is the goal of scenario 3.
 func evenAmong(all []*played) (g experiment.Goals) {
 	ours := of(all, window.Groupcast)
 	whole := ours.Fairness(ours.when(ours.short.from), ours.when(ours.until), ours.names("")...)
@@ -59,10 +59,10 @@ func evenAmong(all []*played) (g experiment.Goals) {
 	return g
 }
 
-// usedSpan is the seconds over which a link must be used to be so.
+// usedSpan is the number of seconds over which a link must be used to count as used.
 const usedSpan = 2
 
-// freedIsUsed is scenario 4's goal.
+// freedIsUsed is the goal of scenario 4.
 func freedIsUsed(all []*played) (g experiment.Goals) {
 	ours := of(all, window.Groupcast)
 	g.Add("no packet is lost at the access link", fmt.Sprintf("%d lost", ours.drops()), ours.drops() == 0)
@@ -79,7 +79,7 @@ func freedIsUsed(all []*played) (g experiment.Goals) {
 	return g
 }
 
-// uses tells when what UDP frees is used, and whether that is within 5 s.
+// uses says when the capacity that UDP frees is used, and whether within 5 s.
 func (p *played) uses(end time.Duration) (seen string, quick bool) {
 	least := 100 * (1 - .05*float64(freed)/float64(accessRate))
 	after := p.Used(p.when(end), p.when(p.until), usedSpan, least)
@@ -89,18 +89,18 @@ func (p *played) uses(end time.Duration) (seen string, quick bool) {
 	return fmt.Sprintf("after %.1f s", after), after <= 5
 }
 
-// settled is how many seconds after a change the best line is to be followed.
+// settled is how many seconds after a change the best line should be followed.
 const settled = 5
 
-// followed is what the access link carried of the best line in a phase, in percent, from
-// when a change may have been followed. A phase too short for that is left half.
+// followed returns what the access link carried of the best line in a phase, in percent. It starts
+// when a change may have been followed; if a phase is too short for that, half-way through.
 func (p *played) followed(phase phase) float64 {
 	from, until := p.when(phase.from), p.when(phase.until)
 	from += min(settled, (until-from)/2)
 	return p.Utilization.Between(from, until).Mean() * float64(p.access) / float64(phase.total())
 }
 
-// followBest is scenario 5's and 6's goal.
+// followBest is the goal of scenarios 5 and 6.
 func followBest(all []*played) (g experiment.Goals) {
 	ours := of(all, window.Groupcast)
 	worst, where := math.Inf(1), phase{}
@@ -119,7 +119,7 @@ func followBest(all []*played) (g experiment.Goals) {
 	return g
 }
 
-// phases is how every controller follows the best line.
+// phases shows how every controller follows the best line.
 func phases(all []*played) []measure.Table {
 	t := measure.Table{Title: fmt.Sprintf("The total as a share of the best line, from %d s after each change on, %%", settled), Columns: []string{"thesis's seconds", "best, Mbit/s"}}
 	groups := measure.Table{Title: "What the groups had of it, Mbit/s with headers", Columns: []string{"thesis's seconds", "best"}}
@@ -137,7 +137,7 @@ func phases(all []*played) []measure.Table {
 	return []measure.Table{t, groups}
 }
 
-// divided names the groups and what they have at best.
+// divided names the groups, and what they have at best.
 func (p phase) divided() (text string) {
 	for _, name := range []string{"A", "B", "C", "D"} {
 		if rate, is := p.groups[name]; is {

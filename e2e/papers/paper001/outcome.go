@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 )
 
-// Gathered is scenario 1 with uploads to the product's gatherer, and the others follow.
+// Gathered is scenario 1 with uploads to the product's gatherer; the other scenarios follow.
 var (
 	Gathered  = gathered("scenario1-gathered", "figures 8 and 9: ours, proposed, spring, mehra and traditional with the gatherer, reno, a fifth of the time, 6 minutes", scenario1Gathered)
 	Scenario2 = gathered("scenario2", "figure 10: the same with D 255 ms away and a buffer of 32 KB, 6 minutes", scenario2)
@@ -20,7 +20,7 @@ var (
 	Scenario6 = gathered("scenario6", "figure 15: the same with four groups of five and UDP on the way of two, 11 minutes", scenario6)
 )
 
-// views are what of a scenario is reported.
+// views are what is reported of a scenario.
 type views struct {
 	title  string
 	charts func([]*played) []measure.Chart
@@ -56,8 +56,8 @@ round trips at least on an idle link, where the thesis's transfer takes three: i
 disk. So the column to compare with is that of the idle link, the same uploads before all else.`, s.short.from, s.short.name, s.short.count, shortMean)
 }
 
-// summarized is a row for each controller, from when the short ones are under way, or from the
-// beginning if there are none.
+// summarized has a row for each controller, for the time since the short uploads began or, if there
+// are none, since the beginning.
 func summarized(all []*played) measure.Table {
 	s := all[0].scenario
 	t := measure.Table{Title: "All", Columns: []string{"controller"}}
@@ -104,10 +104,10 @@ func (p *played) shortColumns() []string {
 	}
 }
 
-// drops are of the access link, from the beginning of the thesis's time to its end.
+// drops returns the drops at the access link, from the beginning of the thesis's time to its end.
 func (p *played) drops() int { return p.Drops(p.begin, p.when(p.until)) }
 
-// fairness is Jain's index among the long ones, a point for each span of seconds.
+// fairness returns Jain's index among the long uploads, with a point for each span of seconds.
 func (p *played) fairness(span float64) measure.Series {
 	series := measure.Series{Name: p.Controller}
 	for from := p.begin; from+span <= p.when(p.until); from += span {

@@ -17,8 +17,8 @@ import (
 type played struct {
 	*gathering.Seen
 	scenario
-	faster     float64 // how many seconds of the thesis one stands for
-	begin      float64 // seconds of the run at which the thesis's begin
+	faster     float64 // how many seconds of the thesis a second stands for
+	begin      float64 // the second of the run at which the thesis's time begins
 	idle, busy gathering.Transfers
 }
 
@@ -42,15 +42,15 @@ func (s scenario) play(ctx context.Context, options experiment.Options) ([]*play
 	return ordered, nil
 }
 
-// span is how long a time of the thesis takes here.
+// span returns how long a time of the thesis takes here.
 func (p *played) span(of time.Duration) time.Duration {
 	return time.Duration(float64(of) / p.faster)
 }
 
-// when is a time of the thesis in seconds of the run.
+// when returns a time of the thesis in seconds of the run.
 func (p *played) when(at time.Duration) float64 { return p.begin + p.span(at).Seconds() }
 
-// happen is the scenario.
+// happen plays the scenario.
 func (p *played) happen(s *gathering.Site) (err error) {
 	short := gathering.Short{Terminal: strings.ToLower(p.short.name), Count: p.short.idle, Size: shortSize}
 	if p.short.count > 0 {
@@ -82,7 +82,7 @@ func (p *played) upload(s *gathering.Site, begin time.Duration, short gathering.
 	return err
 }
 
-// stream has the long ones come and go at their times, until the end.
+// stream makes the long uploads come and go at their times, until the end.
 func (p *played) stream(s *gathering.Site, begin time.Duration) error {
 	type event struct {
 		at time.Duration
@@ -117,7 +117,7 @@ func (p *played) schedule(all []traffic.Period) (faster []traffic.Period) {
 	return faster
 }
 
-// clock puts a series on the thesis's clock.
+// clock converts a series to the thesis's time.
 func (p *played) clock(series measure.Series) measure.Series {
 	moved := measure.Series{Name: series.Name}
 	for _, point := range series.Points {
@@ -128,15 +128,15 @@ func (p *played) clock(series measure.Series) measure.Series {
 	return moved
 }
 
-// mean is the mean of a series between two times of the thesis.
+// mean returns the mean of a series between two times of the thesis.
 func (p *played) mean(series measure.Series, from, until time.Duration) float64 {
 	return series.Between(p.when(from), p.when(until)).Mean()
 }
 
-// headers is how many bytes a packet has for each of its segment's.
+// headers is the size of a packet divided by that of the segment in it.
 const headers = 1500. / 1448
 
-// group is what a group got over time, packets with their headers, in Mbit/s.
+// group returns what a group got over time, in Mbit/s including the packets' headers.
 func (p *played) group(name string) measure.Series {
 	sum := measure.Series{Name: name}
 	totals := map[float64]float64{}

@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 )
 
-// sampleInterval is what a point of the figures over time is the mean of.
+// sampleInterval is the time over which a point in the figures over time is the mean.
 const sampleInterval = 5 * time.Second
 
 // outcome is one run of scenario 1 with one congestion control.
@@ -31,7 +31,7 @@ type outcome struct {
 // plan is the length of a run and of its parts.
 type plan struct {
 	seed  uint64
-	total time.Duration // zero: until the last short download has ended
+	total time.Duration // zero means until the last short download has ended
 	start time.Duration // of the short ones
 	mean  time.Duration // between them
 }
@@ -70,7 +70,7 @@ func run(ctx context.Context, congestion string, p plan) (*outcome, error) {
 	return o, nil
 }
 
-// long is the three downloads that take all they can get.
+// long holds the three downloads that take all they can get.
 type long struct {
 	bulks   []*traffic.Bulk
 	sources []*traffic.Source
@@ -114,8 +114,7 @@ func (l *long) close() error {
 	return errors.Join(errs...)
 }
 
-// runShort waits for its time, makes the short downloads, and returns when the
-// run is over.
+// runShort waits until it is time, makes the short downloads, and returns when the run is over.
 func (n *network) runShort(ctx context.Context, congestion string, p plan) ([]traffic.Transfer, error) {
 	source, err := traffic.Serve(n.senders["D"], 80, congestion)
 	if err != nil {

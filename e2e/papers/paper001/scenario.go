@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/internal/bytesize"
 )
 
-// scenario is one of the thesis's, with uploads to the product's gatherer in place of downloads.
-// All times are the thesis's.
+// scenario is one of the thesis's scenarios, with uploads to the product's gatherer instead of
+// downloads. All times are the thesis's.
 type scenario struct {
 	about  string // what is different from the thesis, in Markdown
 	access link.Rate
@@ -27,7 +27,7 @@ type scenario struct {
 	best    []phase
 }
 
-// bulk is an upload without an end, of a group.
+// bulk is an endless upload in a group.
 type bulk struct {
 	name, group string
 	delay       time.Duration
@@ -35,16 +35,16 @@ type bulk struct {
 	from, until time.Duration
 }
 
-// shorts are uploads of 30 KB from one host; none if their number is none.
+// shorts are uploads of 30 KB from one host, if any.
 type shorts struct {
 	name  string
 	delay time.Duration
-	idle  int // so many one after the other before all else
+	idle  int // how many to make one after another before everything else
 	from  time.Duration
 	count int
 }
 
-// broadcast is a host that sends UDP, over the access link unless past it.
+// broadcast is a host that sends UDP, over the access link unless past is set.
 type broadcast struct {
 	name     string
 	router   int
@@ -52,14 +52,13 @@ type broadcast struct {
 	schedule []traffic.Period
 }
 
-// phase is a time in which nothing changes, and what the groups have then at best, packets with
-// their headers.
+// phase is a time in which nothing changes, with what the groups have at best then, including the packets' headers.
 type phase struct {
 	from, until time.Duration
 	groups      map[string]link.Rate
 }
 
-// total is what the access link carries at best.
+// total returns what the access link carries at best.
 func (p phase) total() (sum link.Rate) {
 	for _, rate := range p.groups {
 		sum += rate
@@ -67,17 +66,17 @@ func (p phase) total() (sum link.Rate) {
 	return sum
 }
 
-// everyone are the controllers that are compared, in the order in which two at a time run.
+// everyone lists the controllers that are compared, in the order in which they run, two at a time.
 var everyone = []string{window.Groupcast, window.Traditional, window.Proposed, window.Spring, window.Mehra}
 
 const (
-	// usualScale is how many seconds of the thesis one stands for, if no duration is given.
+	// usualScale is how many seconds of the thesis a second stands for, if no duration is given.
 	usualScale = 5
 	// check is how often the thesis compares round trips (001 §4.1.1).
 	check = 5 * time.Second
 )
 
-// scale is how many seconds of the thesis one of a run stands for.
+// scale returns how many seconds of the thesis a second of the run stands for.
 func (s scenario) scale(options experiment.Options) float64 {
 	if options.Duration > 0 {
 		return s.until.Seconds() / options.Duration.Seconds()
@@ -85,8 +84,8 @@ func (s scenario) scale(options experiment.Options) float64 {
 	return usualScale
 }
 
-// network is the scenario as a case. What the thesis does every five seconds is done as much
-// oftener as time is shortened.
+// network returns the scenario as a case. What the thesis does every five seconds is done more
+// often, in proportion as time is shortened.
 func (s scenario) network(controller string, seed uint64, scale float64) gathering.Case {
 	c := gathering.Case{
 		Seed: seed, Controller: controller, Congestion: "reno", Routers: s.routers,
@@ -108,10 +107,10 @@ func (s scenario) network(controller string, seed uint64, scale float64) gatheri
 	return c
 }
 
-// udpDelay is how far UDP's senders are; the text does not say.
+// udpDelay is the delay of UDP's senders, which the text does not give.
 const udpDelay = 10 * time.Millisecond
 
-// names are those of a group's uploads, all if no group is given.
+// names returns the names of a group's uploads, or all if no group is given.
 func (s scenario) names(group string) (names []string) {
 	for _, one := range s.long {
 		if group == "" || one.group == group {
@@ -121,7 +120,7 @@ func (s scenario) names(group string) (names []string) {
 	return names
 }
 
-// groups are the groups in the order of their first uploads.
+// groups returns the groups in the order of their first uploads.
 func (s scenario) groups() (groups []string) {
 	seen := map[string]bool{}
 	for _, one := range s.long {

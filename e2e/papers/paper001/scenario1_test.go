@@ -14,8 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// 001 §4.2: the traditional scheme fills the access link, and short downloads
-// pay for it in the queue.
+// 001 §4.2: the traditional scheme fills the access link, and short downloads pay for that by waiting in the queue.
 func TestTraditionalFillsLinkAndQueue(t *testing.T) {
 	labtest.Require(t)
 	p := schedule(experiment.Options{Seed: 1, Duration: 11 * time.Second})

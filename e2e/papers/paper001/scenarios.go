@@ -8,15 +8,14 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/traffic"
 )
 
-// The scenarios of 001 §4.1 and §5.2. What the text does not give is chosen, and named in
-// each one's about.
+// The scenarios of 001 §4.1 and §5.2. Values that the text does not give are our choice, and are named in the scenario's about.
 
 const ms = time.Millisecond
 
-// at is a time of the thesis.
+// at returns a time of the thesis.
 func at(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
 
-// bulks are long uploads from the beginning to the end, the nearest first, each a step farther.
+// bulks returns long uploads from the beginning to the end; the first is the nearest, and each is a step farther away.
 func bulks(nearest, step time.Duration, until time.Duration, names ...string) (all []bulk) {
 	for i, name := range names {
 		all = append(all, bulk{name: name, group: name, delay: nearest + time.Duration(i)*step, until: until})
@@ -36,7 +35,7 @@ func first() scenario {
 
 const (
 	idleShorts = 10
-	// shortFit is how many short uploads fit before the end, one every 5 s in the mean: the
+	// shortFit is how many short uploads fit before the end, at one every 5 s on average: the
 	// thesis's 100 would last until 600 s.
 	shortFit = 75
 )
@@ -49,7 +48,7 @@ func second() scenario {
 	return s
 }
 
-// third is scenario 3: six long ones.
+// third is scenario 3: six long uploads.
 func third() scenario {
 	s := first()
 	s.about = "Figure 6: A to F, 35 to 85 ms away; G, 95 ms away, has the short uploads."
@@ -60,8 +59,7 @@ func third() scenario {
 
 const streamed = 850 * time.Second
 
-// fourth is scenario 4: UDP to the receiver, at 1, 2 and 3 Mbit/s. It goes on for 50 s longer,
-// so that both ends of UDP are seen.
+// fourth is scenario 4: UDP to the receiver, at 1, 2 and 3 Mbit/s. It lasts 50 s longer, so that both ends of UDP are seen.
 func fourth() scenario {
 	period := func(from, until int, rate link.Rate) traffic.Period {
 		return traffic.Period{From: at(from), Until: at(until), Rate: rate}
@@ -78,7 +76,7 @@ func fourth() scenario {
 	}
 }
 
-// ends are when UDP ends in scenario 4, and how much it leaves.
+// ends are the times at which UDP ends in scenario 4; freed is the rate that it frees.
 var ends = []time.Duration{at(350), at(800)}
 
 const freed = 3 * link.Mbit
@@ -103,7 +101,7 @@ give, follows from A's 500 Kbit/s; its buffer and the access link's are 128 KB.`
 	}
 }
 
-// sixth is scenario 6: twenty senders in four groups, and a bottleneck that changes its place.
+// sixth is scenario 6: twenty senders in four groups, and a bottleneck that moves.
 func sixth() scenario {
 	const until, rate, udp = 1000 * time.Second, 20 * link.Mbit, 15 * link.Mbit
 	s := scenario{

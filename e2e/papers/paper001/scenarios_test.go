@@ -52,9 +52,9 @@ func TestScenariosAreTheThesiss(t *testing.T) {
 	}
 }
 
-// The best lines go from the beginning to the end, and ask no link for more than it carries beside
-// UDP. "The throughput of group A and group B decreases to about 2.5 Mbps from 500 to 600
-// seconds" (§5.2.2).
+// The best lines cover the time from the beginning to the end, and ask of no link more than it
+// carries beside UDP. "The throughput of group A and group B decreases to about 2.5 Mbps from 500
+// to 600 seconds" (§5.2.2).
 func TestBestLinesFit(t *testing.T) {
 	for _, s := range []scenario{fifth(), sixth()} {
 		end := time.Duration(0)
@@ -75,7 +75,7 @@ func TestBestLinesFit(t *testing.T) {
 	}
 }
 
-// over is what goes over a router's link in a phase.
+// over returns the rate over a router's link in a phase.
 func (s scenario) over(router int, at phase) (sum link.Rate) {
 	seen := map[string]bool{}
 	for _, one := range s.long {
@@ -94,7 +94,7 @@ func (s scenario) over(router int, at phase) (sum link.Rate) {
 	return sum
 }
 
-// What was seen is told on the thesis's clock, and of a phase from when it may have settled.
+// What was seen is converted to the thesis's time, and a phase is judged from when it may have settled.
 func TestPhasesAreJudgedWhenSettled(t *testing.T) {
 	p := &played{scenario: fifth(), faster: 10, begin: 4, Seen: &gathering.Seen{}}
 	for x := 4.5; x <= 64; x += .5 {

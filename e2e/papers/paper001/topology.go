@@ -19,9 +19,9 @@ const (
 	shortStart   = 100 * time.Second
 )
 
-// Of figure 4 the text gives the access rate, the buffer and the delays from
-// sender to receiver. The split of a delay and the speed of the senders' links
-// are ours; the latter are fast enough to queue nothing.
+// The text gives figure 4's access rate, its buffer, and the delays from sender to receiver. How a
+// delay is divided, and the speed of the senders' links, are our choice; these links are fast
+// enough to queue nothing.
 const (
 	accessDelay = 5 * time.Millisecond
 	senderRate  = 100 * link.Mbit

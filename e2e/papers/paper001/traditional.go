@@ -26,8 +26,7 @@ const simulated = 500 * time.Second
 
 var controls = []string{"reno", "cubic", "bbr"}
 
-// traditional runs the congestion controls at the same time, each in a network
-// of its own: together they carry 12 Mbit/s.
+// traditional runs the congestion controls at the same time, each in a network of its own: together they carry 12 Mbit/s.
 func traditional(ctx context.Context, options experiment.Options) (*measure.Result, error) {
 	p := schedule(options)
 	outcomes := make([]*outcome, len(controls))
@@ -43,7 +42,7 @@ func traditional(ctx context.Context, options experiment.Options) (*measure.Resu
 	return report(options, p, outcomes), nil
 }
 
-// schedule shortens everything alike if less time is given.
+// schedule shortens all times in proportion if less time is given.
 func schedule(options experiment.Options) plan {
 	p := plan{seed: options.Seed, total: simulated, start: shortStart, mean: shortMean}
 	if options.Duration > 0 {
@@ -125,7 +124,7 @@ func panels(outcomes []*outcome, p plan) []measure.Chart {
 	return charts
 }
 
-// throughputs are figure 9, one for each congestion control.
+// throughputs returns figure 9 for each congestion control.
 func throughputs(outcomes []*outcome, p plan) []measure.Chart {
 	var charts []measure.Chart
 	for _, o := range outcomes {
@@ -138,7 +137,7 @@ func throughputs(outcomes []*outcome, p plan) []measure.Chart {
 	return charts
 }
 
-// best is the line of figure 9 for a link that is shared fairly and fully.
+// best is figure 9's line for a link that is shared fairly and fully used.
 func best(p plan) measure.Series {
 	share := float64(accessRate) / 3 / float64(link.Kbit)
 	return measure.Series{Name: "best", Points: []measure.Point{{X: 0, Y: share}, {X: p.total.Seconds(), Y: share}}}

@@ -2,7 +2,7 @@ package paper001
 
 import "github.com/groupcast/groupcast/e2e/lab/measure"
 
-// What of each scenario the thesis plots (001 §4.2, §5.2).
+// What the thesis plots of each scenario (001 §4.2, §5.2).
 
 func scenario1Gathered() (scenario, views) {
 	return first(), views{

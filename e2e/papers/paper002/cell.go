@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// cell is one place in the paper's tables.
+// cell is one cell of the paper's tables.
 type cell struct {
 	buffer      link.Bytes
 	connections int
@@ -25,7 +25,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%d connections with %d bytes", c.connections, c.buffer)
 }
 
-// buffers fixes those of a socket, before it is connected: the window is agreed on then.
+// buffers fixes a socket's buffers before it is connected, which is when the window is agreed on.
 func buffers(size link.Bytes) lab.Control {
 	return func(descriptor int) error {
 		for _, option := range []int{unix.SO_SNDBUF, unix.SO_RCVBUF} {
@@ -40,7 +40,7 @@ func buffers(size link.Bytes) lab.Control {
 // port is where the sender listens.
 const port = 80
 
-// measure tells how fast a cell's connections carry bytes together, from the first SYN on.
+// measure returns how fast a cell's connections carry bytes together, from the first SYN on.
 func (n *network) measure(ctx context.Context, c cell, during time.Duration) (link.Rate, error) {
 	listener, err := n.florida.Listen(ctx, "tcp4", n.florida.At(port), lab.Congestion(congestion), buffers(c.buffer))
 	if err != nil {
@@ -61,7 +61,7 @@ func (n *network) measure(ctx context.Context, c cell, during time.Duration) (li
 	return link.Rate(float64(received.Load()) * 8 / time.Since(start).Seconds()), nil
 }
 
-// serve sends on every connection as much as it takes, until ctx is done.
+// serve sends as much as possible on every connection, until ctx is done.
 func serve(ctx context.Context, listener net.Listener, running *sync.WaitGroup) {
 	for {
 		conn, err := listener.Accept()
@@ -79,7 +79,7 @@ func serve(ctx context.Context, listener net.Listener, running *sync.WaitGroup) 
 	}
 }
 
-// fetch counts what comes until ctx is done. A connection that fails carries nothing.
+// fetch counts what comes, until ctx is done. A connection that fails carries nothing.
 func (n *network) fetch(ctx context.Context, buffer link.Bytes, received *atomic.Int64) {
 	conn, err := n.virginia.Dial(ctx, "tcp4", n.florida.At(port), lab.Congestion(congestion), buffers(buffer))
 	if err != nil {
@@ -90,7 +90,7 @@ func (n *network) fetch(ctx context.Context, buffer link.Bytes, received *atomic
 	_, _ = io.Copy(counter{received}, conn)
 }
 
-// counter counts what is written to it until nobody counts any more.
+// counter counts what is written to it, until the count is no longer wanted.
 type counter struct{ total *atomic.Int64 }
 
 func (c counter) Write(data []byte) (int, error) {

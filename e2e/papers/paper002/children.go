@@ -24,7 +24,7 @@ var Children = experiment.Experiment{
 	Run:   children,
 }
 
-// A parent has these children, each behind a link of its own. The paper names no numbers.
+// A parent has these children, each behind a link of its own. The paper gives no numbers.
 const (
 	childCount = 5
 	childRate  = 20 * link.Mbit
@@ -100,7 +100,7 @@ func (f *family) inTurn(ctx context.Context) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// hand sends a packet and waits until the other has it.
+// hand sends a packet and waits until the other end has it.
 func hand(conn net.Conn, block []byte) error {
 	if _, err := conn.Write(block); err != nil {
 		return err
@@ -109,7 +109,7 @@ func hand(conn net.Conn, block []byte) error {
 	return err
 }
 
-// reach connects to a child that says of each packet that it has it.
+// reach connects to a child that confirms each packet.
 func (f *family) reach(ctx context.Context, child *lab.Host, receiving *sync.WaitGroup) (net.Conn, error) {
 	listener, err := child.Listen(ctx, "tcp4", child.At(port))
 	if err != nil {
@@ -138,8 +138,8 @@ func (f *family) reach(ctx context.Context, child *lab.Host, receiving *sync.Wai
 	return conn, nil
 }
 
-// atOnce is "parallel packet distribution between a host and its direct children" (§3): a
-// link of the product's for each, with a source of its own.
+// atOnce is "parallel packet distribution between a host and its direct children" (§3): a link of
+// the product for each child, with a source of its own.
 func (f *family) atOnce(ctx context.Context) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, childCount), make([]error, childCount)
 	var feeding sync.WaitGroup

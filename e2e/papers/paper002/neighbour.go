@@ -14,7 +14,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// Neighbour is what parallel connections do to somebody who has one.
+// Neighbour shows what parallel connections do to a neighbour that has one connection.
 var Neighbour = experiment.Experiment{
 	Paper: "002",
 	Name:  "neighbour",
@@ -23,9 +23,9 @@ var Neighbour = experiment.Experiment{
 }
 
 const (
-	// sharedTime is how long both share the path; what is left is measured in its second half.
+	// sharedTime is how long both share the path; the second half of it is measured.
 	sharedTime = 80 * time.Second
-	// many is a number of stripes that knows no consideration.
+	// many is a number of stripes that has no regard for others.
 	many = 8
 )
 
@@ -41,7 +41,7 @@ var links = []beside{
 	{fmt.Sprintf("%d stripes, whatever comes", many), algo.Bounds{Least: many, Most: many}},
 }
 
-// share is what became of both.
+// share is what both got.
 type share struct {
 	beside
 	alone, neighbour link.Rate // of the neighbour, before and beside the link
@@ -65,7 +65,7 @@ func neighbour(ctx context.Context, options experiment.Options) (*measure.Result
 	return reportShares(options, shares), nil
 }
 
-// shareWith has a long download and a link share a path on which nothing is lost but by its queue.
+// shareWith makes a long download and a link share a path that loses packets only in its queue.
 func shareWith(ctx context.Context, b beside, options experiment.Options) (s share, err error) {
 	n := across(options.Seed, link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue)})
 	defer n.Close()

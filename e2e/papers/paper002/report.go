@@ -42,7 +42,7 @@ func (g grid) best() cell {
 	return found
 }
 
-// tuning is the product's link beside the best that sockets did.
+// tuning compares the product's link with the best that sockets reached.
 func (o outcome) tuning() measure.Table {
 	t := measure.Table{Title: "A link that tunes itself", Columns: []string{"", "Mbit/s", "of the grid's best cell", "times the untuned connection"}}
 	row := func(name string, rate link.Rate) {
@@ -59,7 +59,7 @@ func (o outcome) tuning() measure.Table {
 	return t
 }
 
-// reasons is what the links' tuners said.
+// reasons shows what the links' tuners said.
 func (o outcome) reasons() measure.Table {
 	t := measure.Table{Title: "What the tuner said", Columns: []string{"link", "time and choice"}}
 	for i, one := range o.links {

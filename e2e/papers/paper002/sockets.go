@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// Parallel is tables 1 and 2 and figure 2, and all that lies between them.
+// Parallel is tables 1 and 2 and figure 2, and everything between them.
 var Parallel = experiment.Experiment{
 	Paper: "002",
 	Name:  "parallel",
@@ -19,7 +19,7 @@ var Parallel = experiment.Experiment{
 	Run:   sockets,
 }
 
-// What the paper has (§3.2). Its five buffer levels are those of table 1.
+// The paper's values (§3.2). The five buffer levels are those of table 1.
 const (
 	transferred    = 23_300_000 * link.Bytes(1)
 	smallest       = 8192 * link.Bytes(1)
@@ -47,8 +47,8 @@ var (
 // grid is what each cell carried.
 type grid map[cell]link.Rate
 
-// cells are all that the tables and the figure show, and the rest of what the paper
-// speaks of: five levels with 1 to 9 connections each.
+// cells returns all cells that the tables and the figure show, and the others that the paper
+// mentions: five levels with 1 to 9 connections each.
 func cells() []cell {
 	var list []cell
 	for _, level := range levels {
@@ -95,14 +95,14 @@ func sockets(ctx context.Context, options experiment.Options) (*measure.Result, 
 	return report(options, outcome{measured, one, links}, n.path.Lateness()), nil
 }
 
-// outcome is all that was measured.
+// outcome is everything that was measured.
 type outcome struct {
 	grid
-	one   tuned   // a link that may have but one stripe
+	one   tuned   // a link that may have only one stripe
 	links []tuned // those that tune themselves
 }
 
-// tunings is how many links tune themselves, one after the other, each from the start.
+// tunings is how many links tune themselves, one after another, each from the beginning.
 const tunings = 3
 
 func (n *network) tuneAgain(ctx context.Context, options experiment.Options) (links []tuned, err error) {

@@ -47,8 +47,8 @@ func TestEveryCellIsMeasuredOnce(t *testing.T) {
 	}
 }
 
-// A link that tunes itself is several times as fast as one that has a single stripe, and nearly as fast as the best that
-// connections of a given number and buffer are, which nobody has to find out.
+// A link that tunes itself is several times as fast as one with a single stripe, and nearly as fast as connections with
+// the best number and buffer, which nobody has to find out.
 func TestLinkTunesItself(t *testing.T) {
 	labtest.Require(t)
 	n := internet(1)

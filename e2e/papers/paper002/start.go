@@ -15,7 +15,7 @@ import (
 	algo "github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// Start is our own: what has come of a transfer some seconds after its first SYN.
+// Start is an experiment of our own: how much of a transfer has come some seconds after its first SYN.
 var Start = experiment.Experiment{
 	Paper: "002",
 	Name:  "start",
@@ -40,7 +40,7 @@ func (b beginning) String() string {
 	return fmt.Sprintf("%v, %v, %d packets", b.rate, 2*b.delay, b.queue)
 }
 
-// marks are when is looked how much has come, and startRuns how often each transfer begins.
+// marks are the times at which it is checked how much has come, and startRuns is how often each transfer begins.
 var marks = []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second}
 
 const (
@@ -48,7 +48,7 @@ const (
 	startCongestion = "cubic" // what systems have now
 )
 
-// starter is who begins a transfer, and tells what has come at the marks.
+// starter begins a transfer, and returns what has come at the marks.
 type starter struct {
 	name  string
 	begin func(ctx context.Context, n *network) ([]float64, error)
@@ -71,7 +71,7 @@ func (s starter) on(ctx context.Context, b beginning, seed uint64) ([]float64, e
 	return s.begin(ctx, n)
 }
 
-// plain begins with a connection of TCP.
+// plain begins with a TCP connection.
 func (n *network) plain(ctx context.Context) ([]float64, error) {
 	source, err := traffic.Serve(n.florida, port, startCongestion)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *network) plain(ctx context.Context) ([]float64, error) {
 	})
 }
 
-// startLink begins with a link of the product's.
+// startLink begins with a link of the product.
 func (n *network) startLink(ctx context.Context, most int) ([]float64, error) {
 	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: algo.Bounds{Least: 1, Most: most}, congestion: startCongestion, size: 1024 * link.MiB}
 	if err := t.prepare(); err != nil {
@@ -94,7 +94,7 @@ func (n *network) startLink(ctx context.Context, most int) ([]float64, error) {
 	return during(ctx, t.store.came, t.carry)
 }
 
-// during tells how many megabytes have come at the marks, and ends what brings them after the last.
+// during returns how many megabytes have come at the marks, and ends the transfer after the last.
 func during(ctx context.Context, came func() uint64, run func(ctx context.Context) error) (at []float64, failed error) {
 	ctx, cancel := context.WithCancel(ctx)
 	begun := time.Now()

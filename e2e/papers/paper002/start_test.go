@@ -7,7 +7,7 @@ import (
 )
 
 // A link on a long path with a short queue is not held up by what it lost when it started: after four seconds it has brought
-// more than a plain connection of TCP, though that has no handshake of TLS before it.
+// more than a plain TCP connection, which needs no TLS handshake.
 func TestLinksStartWell(t *testing.T) {
 	labtest.Require(t)
 	came := map[string][]float64{}

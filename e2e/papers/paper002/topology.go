@@ -9,10 +9,10 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/link"
 )
 
-// The paper measured on the Internet between Florida and Virginia, and tells nothing of the
-// path but what went through it. This one is such that a connection with 8 KB of buffer
-// carries as much as there (2.2 Mbit/s), that one with more is held back by loss as there
-// (7 Mbit/s), and that there is room for the most that the paper saw (15.5 Mbit/s).
+// The paper's authors measured on the Internet between Florida and Virginia, and say nothing about
+// the path except what went through it. Here the path is such that a connection with a buffer of 8
+// KB carries as much as there (2.2 Mbit/s), that one with a larger buffer is limited by loss to as
+// much as there (7 Mbit/s), and that there is room for the most that the paper saw (15.5 Mbit/s).
 const (
 	pathRate  = 20 * link.Mbit
 	pathDelay = 15 * time.Millisecond // each way
@@ -34,7 +34,7 @@ func internet(seed uint64) *network {
 	return across(seed, link.Shape{Rate: pathRate, Delay: pathDelay, Queue: link.Packets(pathQueue), Loss: pathLoss})
 }
 
-// across is two machines with a path that loses something by itself one way at most.
+// across returns two machines with a path that may lose packets by itself in one direction.
 func across(seed uint64, there link.Shape) *network {
 	n := &network{Lab: lab.New(seed)}
 	n.florida, n.virginia = n.Host("florida"), n.Host("virginia")

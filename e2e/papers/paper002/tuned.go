@@ -16,10 +16,10 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// tuned is what a link of the product's carried.
+// tuned is what a link of the product carried.
 type tuned struct {
 	rate    labLink.Rate
-	choices []string // of its tuner, in words, each with its time
+	choices []string // the choices of its tuner, in words, each with its time
 }
 
 // linkPort is where the parent listens.
@@ -30,7 +30,7 @@ var (
 	childID  = identity.ID{Role: identity.Agent, Name: "virginia"}
 )
 
-// trial is one link of the product's between two machines.
+// trial is a link of the product between two machines.
 type trial struct {
 	from, to      *lab.Host
 	port          uint16
@@ -47,15 +47,15 @@ type trial struct {
 	choices []string
 }
 
-// tune tells how fast a link carries the paper's bytes, from the first SYN to the last of
-// them, by itself: nothing but how many stripes it may have is given to it.
+// tune returns how fast a link carries the paper's bytes by itself, from the first SYN to the last
+// byte: only the bounds of its number of stripes are given.
 func (n *network) tune(ctx context.Context, bounds parallel.Bounds) (tuned, error) {
 	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: bounds, congestion: congestion, size: transferred}
 	took, err := t.run(ctx)
 	return tuned{labLink.Rate(float64(t.size) * 8 / took.Seconds()), t.choices}, err
 }
 
-// run tells how long the link takes, from the first SYN to the last byte in its file.
+// run returns how long the link takes, from the first SYN to the last byte in its file.
 func (t *trial) run(ctx context.Context) (time.Duration, error) {
 	if err := t.prepare(); err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func (t *trial) run(ctx context.Context) (time.Duration, error) {
 	return t.store.ended.Sub(t.start), err
 }
 
-// carry has the link carry all.
+// carry makes the link carry everything.
 func (t *trial) carry(ctx context.Context) error {
 	defer t.source.Close()
 	defer t.store.to.Close()
@@ -108,7 +108,7 @@ func (t *trial) prepare() error {
 	return nil
 }
 
-// unnamed makes a file in memory that goes with its descriptor.
+// unnamed creates a file in memory that disappears with its descriptor.
 func unnamed() (*os.File, error) {
 	file, err := os.CreateTemp("/dev/shm", "groupcast-")
 	if err != nil {
@@ -145,7 +145,7 @@ func (t *trial) feed(ctx context.Context, raw net.Conn) {
 	case asked.Join:
 		_ = feeding.Join(conn)
 	default:
-		_ = feeding.Run(conn) // the child tells
+		_ = feeding.Run(conn) // the child says how it went
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// verdicts tells for each sentence of 002 §3.2 about the measurements whether it is seen here.
+// verdicts says for each sentence of 002 §3.2 about the measurements whether it holds here.
 func (o outcome) verdicts() measure.Table {
 	t := measure.Table{Title: "What the paper's text says, and what is seen here", Columns: []string{"section 3.2, in short", "seen", "same"}}
 	for _, v := range []func() (sentence, seen string, same bool){

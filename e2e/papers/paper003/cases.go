@@ -26,8 +26,9 @@ const (
 	stepQueue  = 200 * link.KiB
 )
 
-// terminals are six; the nearest is as far as it is told, each next one a step more. In model 1
-// those of high priority are farther away, as figure 3's comparison gets less to them.
+// terminals returns six terminals; the nearest is at a given distance, and each next one a step
+// farther. In model 1 those of high priority are farther away, because in figure 3 the compared
+// method gets them less.
 func terminals(shares []gather.Share, nearest, step time.Duration) []gathering.Terminal {
 	all := make([]gathering.Terminal, len(shares))
 	for i, share := range shares {
@@ -36,7 +37,7 @@ func terminals(shares []gather.Share, nearest, step time.Duration) []gathering.T
 	return all
 }
 
-// model1 is figure 2: six clients, one server, one link that all share.
+// model1 is figure 2: six clients, one server, and one link that all share.
 func model1(controller, congestion string, seed uint64) gathering.Case {
 	return gathering.Case{
 		Seed: seed, Controller: controller, Congestion: congestion,
@@ -45,9 +46,9 @@ func model1(controller, congestion string, seed uint64) gathering.Case {
 	}
 }
 
-// model2 is figure 4: terminals 0 to 2 are behind router 1, 3 to 5 behind router 2, whose link
-// interference shares. Terminals 0, 2 and 3 are of high priority: the text says so of 3, that
-// 2 is as 0, and 5 as 4.
+// model2 is figure 4: terminals 0 to 2 are behind router 1, and 3 to 5 behind router 2, whose link
+// is shared with interference. Terminals 0, 2 and 3 have high priority: the text says so of 3, says
+// that 2 is like 0, and 5 like 4.
 func model2(controller, congestion string, seed uint64) gathering.Case {
 	c := gathering.Case{
 		Seed: seed, Controller: controller, Congestion: congestion,
@@ -64,8 +65,8 @@ func model2(controller, congestion string, seed uint64) gathering.Case {
 	return c
 }
 
-// amid is our own orientation: targets of 4.5 Mbit/s on a link of 10, round trips of 20 to
-// 120 ms, and so many TCP connections beside it that take what they can.
+// amid is a case of our own: targets of 4.5 Mbit/s on a link of 10, round trips of 20 to 120 ms,
+// and a number of TCP connections beside it that take what they can.
 func amid(controller, congestion string, seed uint64, interferers int) gathering.Case {
 	c := gathering.Case{
 		Seed: seed, Controller: controller, Congestion: congestion,

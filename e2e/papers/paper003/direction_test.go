@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(testprocess.Exit))
 }
 
-// "Preferentially ensures target QoS for high priority clients" (003, abstract), from the
-// receiver's side alone: on the real kernel windows hold, so that the queue is a fraction of
-// what TCP makes of it, and a client with twice the target has more than one with the half,
-// however much farther away it is.
+// "Preferentially ensures target QoS for high priority clients" (003, abstract), controlled by the
+// receiver alone. On a real kernel windows hold: the queue is a fraction of what TCP makes of it,
+// and a client with twice the target of another gets more than that one, however much farther away
+// it is.
 func TestWindowsKeepTheQueueShortAndFollowTargets(t *testing.T) {
 	labtest.Require(t)
 	const from, until = 5.0, 14.0

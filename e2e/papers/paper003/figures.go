@@ -54,8 +54,8 @@ are of low priority, 20 to 60 ms away; 3 to 5 of high, 80 to 120 ms. TCP is reno
 	return r, nil
 }
 
-// held says for how many of the half seconds those of high and of low priority had their
-// targets, as the means that the figure draws, and at the worst of the clients.
+// held says in how many of the half seconds the clients of high and of low priority had their
+// targets: on average, as the figure draws it, and for the worst client.
 func held(all []*gathering.Seen, from, until float64) measure.Table {
 	t := measure.Table{Title: "Who has its target", Columns: []string{
 		"controller", "high, mean Mbit/s", "low, mean Mbit/s", "half seconds in which the mean of high is at least 1.0, %", "in which that of low is at least 0.5, %",
@@ -83,7 +83,7 @@ func held(all []*gathering.Seen, from, until float64) measure.Table {
 	return t
 }
 
-// share is the share of the points that are at least so much.
+// share returns the share of the points that are at least a value.
 func share(of measure.Series, least float64) float64 {
 	n := 0
 	for _, p := range of.Points {
@@ -200,7 +200,7 @@ func table2(ctx context.Context, options experiment.Options) (*measure.Result, e
 	return r, nil
 }
 
-// figure7 is how the fastest and the slowest version of TCP do over time.
+// figure7 shows the fastest and the slowest version of TCP over time.
 func figure7(name string, all []*gathering.Seen, until float64) measure.Chart {
 	chart := measure.Chart{
 		File: "figure7-" + name, Title: "Figure 7: temporal change of throughput with cubic and reno, " + name,

@@ -8,12 +8,12 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// meanOf is the mean throughput of those with a priority, in Mbit/s.
+// meanOf returns the mean throughput of the clients with a priority, in Mbit/s.
 func meanOf(s *gathering.Seen, priority int, from, until float64) float64 {
 	return s.Mean("", s.OfPriority(priority)...).Between(from, until).Mean()
 }
 
-// worstHeld is in what share of the half seconds the worst client of a priority has its target, in percent.
+// worstHeld returns in what share of the half seconds the worst client of a priority has its target, in percent.
 func worstHeld(s *gathering.Seen, priority int, from, until float64) float64 {
 	worst := 1.
 	for _, t := range s.Terminals {
@@ -24,8 +24,8 @@ func worstHeld(s *gathering.Seen, priority int, from, until float64) float64 {
 	return 100 * worst
 }
 
-// targetsHold is figure 3's goal: "the proposed method satisfies target throughput with a margin in both high and
-// low priority clients", and the compared method does not.
+// targetsHold is the goal of figure 3: "the proposed method satisfies target throughput with a margin in both
+// high and low priority clients", and the compared method does not.
 func targetsHold(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
 	for _, s := range all {
 		high, low := worstHeld(s, 1, from, until), worstHeld(s, 0, from, until)
@@ -39,8 +39,8 @@ func targetsHold(all []*gathering.Seen, from, until float64) (g experiment.Goals
 	return g
 }
 
-// connectionsHold is figures 5 and 6's: "communication of Terminal 3 which is high priority client is lower than target
-// throughput" with buffers alone; with the number of connections "Terminal 3 satisfies 1.0[Mbps]".
+// connectionsHold is the goal of figures 5 and 6: "communication of Terminal 3 which is high priority client is lower
+// than target throughput" with buffers alone; with the number of connections "Terminal 3 satisfies 1.0[Mbps]".
 func connectionsHold(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
 	const terminal, target = "t3", 1.
 	for _, s := range all {
@@ -55,7 +55,7 @@ func connectionsHold(all []*gathering.Seen, from, until float64) (g experiment.G
 	return g
 }
 
-// averages is table II's: with reno at least what the paper has.
+// averages is the goal of table II: with reno, at least the paper's averages.
 func averages(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
 	for _, s := range all {
 		high, low := meanOf(s, 1, from, until), meanOf(s, 0, from, until)

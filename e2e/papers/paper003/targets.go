@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/window"
 )
 
-// Targets is our own: who gets his target, alone and beside traffic that takes what it can.
+// Targets is an experiment of our own: which clients get their targets, alone and beside traffic that takes what it can.
 var Targets = experiment.Experiment{
 	Paper: "003",
 	Name:  "targets",
@@ -19,7 +19,7 @@ var Targets = experiment.Experiment{
 	Run:   targets,
 }
 
-// settle is after how long it is measured: when all have come and windows are right.
+// settle is after how long measuring begins: all clients have come by then, and their windows are right.
 const settle = 10 * time.Second
 
 func targets(ctx context.Context, options experiment.Options) (*measure.Result, error) {

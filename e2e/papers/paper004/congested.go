@@ -23,22 +23,21 @@ var Congested = experiment.Experiment{
 	Run:   congested,
 }
 
-// tableSize is what is sent for the cells of table I that no figure shows, in bytes: a quarter,
-// in which the window is steady for some 13 s.
+// tableSize is how many bytes are sent for the cells of table I that no figure shows: a quarter of
+// the paper's, in which the window is steady for some 13 s.
 const tableSize = 2_500_000
 
-// atOnce is how many clients there are at a time, in networks of their own: each gets some 370
-// packets a second.
+// atOnce is how many clients there are at a time, in networks of their own: each gets some 370 packets per second.
 const atOnce = 40
 
 // paperTable is table I, theory and simulation: by N_C2, for 80 to 120 ms.
 var paperTable = [][]int{{29, 33, 37, 40, 44}, {28, 32, 36, 39, 43}, {27, 31, 35, 38, 42}, {26, 30, 34, 37, 41}}
 
-// figure6 is around what the paper says that the window oscillates there (§VI). It is not what
-// equation (16) and table I have.
+// figure6 gives the values around which, according to the paper, the window oscillates there (§VI).
+// They differ from equation (16) and table I.
 var figure6 = []int{29, 32, 36, 39, 43}
 
-// cell is one of table I.
+// cell is a cell of table I.
 type cell struct {
 	slowLANs int
 	timeout  time.Duration
@@ -90,7 +89,7 @@ func congested(ctx context.Context, options experiment.Options) (*measure.Result
 	return reportCongested(options, measured), nil
 }
 
-// measure sends a file through as many slow LANs.
+// measure sends a file through the cell's number of slow LANs.
 func (c cell) measure(ctx context.Context, seed uint64) (outcome, error) {
 	network := newCampus(seed, c.slowLANs)
 	defer network.Close()
@@ -127,7 +126,7 @@ W_T is the window before that for which the timer expired, the most frequent in 
 	for timeout := firstTimeout; timeout <= lastTimeout; timeout += timeoutStep {
 		o := measured[cell{1, timeout}]
 		windows.Series = append(windows.Series, thin(o.windowSeries(fmt.Sprint(timeout)), 700))
-		if timeout != 90*time.Millisecond && timeout != 110*time.Millisecond { // the paper's three
+		if timeout != 90*time.Millisecond && timeout != 110*time.Millisecond { // the three that the paper shows
 			rates.Series = append(rates.Series, o.throughputSeries(fmt.Sprint(timeout), time.Second/2))
 		}
 	}

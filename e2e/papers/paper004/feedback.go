@@ -25,8 +25,8 @@ const (
 	feedbackWindows = 1000
 	// smallWindow keeps the packets few: an ARTP does not depend on them.
 	smallWindow = 2
-	// stretched is how many times the paper's ARTP_max makes 64 programs on two processors fast
-	// enough beside it.
+	// stretched is by what factor the paper's ARTP_max is enlarged, so that 64 programs on two
+	// processors are fast enough in comparison.
 	stretched = 100
 )
 
@@ -36,8 +36,8 @@ var crowds = []int{1, 2, 4, 8, 16, 32, 64}
 type crowd struct {
 	model.Feedback
 	drawn float64 // mean of the least ARTP, in units of ARTP_max
-	sent  float64 // mean of when the first ACK was sent, in the same
-	acks  float64 // that were sent for each window
+	sent  float64 // mean time at which the first ACK was sent, in the same units
+	acks  float64 // how many were sent for each window
 }
 
 func feedback(ctx context.Context, options experiment.Options) (*measure.Result, error) {
@@ -55,10 +55,10 @@ func feedback(ctx context.Context, options experiment.Options) (*measure.Result,
 	return reportFeedback(options, series), nil
 }
 
-// theory is equation (9) in units of ARTP_max.
+// theory returns equation (9) in units of ARTP_max.
 func (c crowd) theory() float64 { return float64(c.Mean()) / float64(c.Max) }
 
-// gather has clients of one LAN confirm the windows of a transfer.
+// gather makes the clients of one LAN confirm the windows of a transfer.
 func gather(ctx context.Context, seed uint64, f model.Feedback) (crowd, error) {
 	network := newCrowd(seed, f.Clients)
 	defer network.Close()
@@ -82,7 +82,7 @@ func gather(ctx context.Context, seed uint64, f model.Feedback) (crowd, error) {
 	return sum(f, competitions), nil
 }
 
-// sum takes, of each window, the client whose ARTP was the least, and the one whose ACK left first.
+// sum takes from each window the client with the least ARTP, and the one whose ACK left first.
 func sum(f model.Feedback, competitions map[uint32][]paper.Competition) crowd {
 	c := crowd{Feedback: f}
 	windows, confirmed := 0, 0

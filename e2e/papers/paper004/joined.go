@@ -32,8 +32,7 @@ func joined(ctx context.Context, options experiment.Options) (*measure.Result, e
 	return reportJoined(options, t), nil
 }
 
-// settled is when the window, after the late LAN came, was first within one packet of what equation
-// (16) says.
+// settled returns how long after the late LAN came the window was first within one packet of what equation (16) gives.
 func (o outcome) settled(want int) (after time.Duration, is bool) {
 	for _, w := range o.windows {
 		if w.At.After(o.joined) && math.Abs(float64(w.Window-want)) <= 1 {

@@ -6,10 +6,10 @@ import (
 	"github.com/groupcast/groupcast/e2e/lab/measure"
 )
 
-// packetBits is a full packet of SOMA's, in Mbit.
+// packetMbit is the size of a full SOMA packet in Mbit.
 const packetMbit = 523 * 8 / 1e6
 
-// windowSeries is the window over the time since the first.
+// windowSeries is the window over the time since the first window.
 func (o outcome) windowSeries(name string) measure.Series {
 	s := measure.Series{Name: name}
 	for _, w := range o.windows {
@@ -37,15 +37,15 @@ func (o outcome) throughputSeries(name string, piece time.Duration) measure.Seri
 	return s
 }
 
-// throughput is the mean between two windows, in Mbit/s of SOMA's packets.
+// throughput returns the mean between two windows, in Mbit/s of SOMA's packets.
 func (o outcome) throughput(from, to int) float64 {
 	packets := o.windows[to].First - o.windows[from].First
 	return float64(packets) * packetMbit / o.windows[to].At.Sub(o.windows[from].At).Seconds()
 }
 
-// steadyWindow is W_T as it was: "the window size just before congestion is detected" (§IV-B), of
-// the second half of the transfer the most frequent. Congestion is detected where the next
-// window is smaller, and what was before is one less than the window for which the timer expired.
+// steadyWindow returns W_T as it was: "the window size just before congestion is detected" (§IV-B),
+// the most frequent one in the second half of the transfer. Congestion was detected where the next
+// window is smaller; the window before it is one less than the one for which the timer expired.
 func (o outcome) steadyWindow() int {
 	counts, most := map[int]int{}, 0
 	for i := len(o.windows) / 2; i+1 < len(o.windows); i++ {
@@ -59,7 +59,7 @@ func (o outcome) steadyWindow() int {
 	return most
 }
 
-// thin keeps a series short enough to be drawn and kept.
+// thin shortens a series so that it can be drawn and kept.
 func thin(s measure.Series, most int) measure.Series {
 	if len(s.Points) <= most {
 		return s

@@ -23,15 +23,13 @@ const (
 	timeoutStep   = 10 * time.Millisecond
 )
 
-// onTheWire is a packet with 512 bytes of payload as links count it: with the headers of UDP
-// and IP.
+// onTheWire is the size of a packet with 512 bytes of payload as links count it: with the headers of UDP and IP.
 const onTheWire = 523 + 28
 
-// routerBuffer is how many packets a router holds for a slow LAN; the paper does not tell.
+// routerBuffer is how many packets a router holds for a slow LAN; the paper does not say.
 const routerBuffer = 100
 
-// slowRate is what a link has to carry for 1.55 Mbit/s of SOMA's packets without the headers
-// below them.
+// slowRate is what a link has to carry for 1.55 Mbit/s of SOMA's packets, which do not include the headers below them.
 const slowRate link.Rate = 1_550_000 * onTheWire / 523
 
 // campus is "the intra-campus environment": a wired LAN with the server, and slow LANs in a
@@ -63,7 +61,7 @@ func newCampus(seed uint64, slowLANs int) *campus {
 	return c
 }
 
-// newCrowd is one LAN of plain cables.
+// newCrowd returns a single LAN of plain cables.
 func newCrowd(seed uint64, clients int) *campus {
 	c := &campus{Lab: lab.New(seed)}
 	here := c.LAN("crowd")
@@ -82,7 +80,7 @@ func (c *campus) populate(lan *lab.LAN, clients int) {
 	c.lans = append(c.lans, hosts)
 }
 
-// route has the routers pass multicast on.
+// route makes the routers pass multicast on.
 func (c *campus) route() error {
 	for _, router := range c.routers {
 		if err := router.RouteMulticast(); err != nil {
@@ -92,7 +90,7 @@ func (c *campus) route() error {
 	return nil
 }
 
-// path is the network as the model has it.
+// path returns the network as the model describes it.
 func path(slowLANs int) model.Path {
 	return model.Path{
 		Packets: model.Paper, C1: model.Rate(wiredRate), C2: wirelessRate * model.Mbit, N1: 1, N2: slowLANs,

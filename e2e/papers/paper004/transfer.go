@@ -21,13 +21,13 @@ import (
 
 var place = multicast.Place{Group: netip.MustParseAddrPort("239.77.77.77:7431"), Interface: "eth0", TTL: 8}
 
-// transfer is one file to all clients of a campus, or to those of some LANs first.
+// transfer sends one file to all clients of a campus; the clients of the last LANs may join later.
 type transfer struct {
 	campus   *campus
 	size     int
 	flow     algo.Flow
-	artpMax  time.Duration // zero is the paper's
-	late     int           // how many of the last LANs join when half of the file is sent
+	artpMax  time.Duration // zero means the paper's
+	late     int           // how many of the last LANs join when half of the file has been sent
 	competed func(client int, c paper.Competition)
 
 	dir     string
@@ -38,12 +38,12 @@ type transfer struct {
 	outcome
 }
 
-// outcome is what became of it.
+// outcome is how a transfer went.
 type outcome struct {
 	windows []paper.Window
 	sent    paper.Sent
 	got     []paper.Received
-	joined  time.Time // when the late LANs did
+	joined  time.Time // when the late LANs joined
 	took    time.Duration
 }
 
@@ -112,10 +112,10 @@ func (t *transfer) note(err error) {
 	t.wrong = append(t.wrong, err)
 }
 
-// group is the group's address as the kernel lists it.
+// group is the group's address in the form in which the kernel lists it.
 const group = "4D4D4DEF"
 
-// awaitJoined returns when the clients' kernels have joined the group.
+// awaitJoined waits until the clients' kernels have joined the group.
 func (t *transfer) awaitJoined(ctx context.Context, lans [][]*lab.Host) error {
 	for _, lan := range lans {
 		for _, host := range lan {
@@ -170,7 +170,7 @@ func (t *transfer) send(ctx context.Context, early int) error {
 	return err
 }
 
-// compare looks at every client's file.
+// compare checks every client's file.
 func (t *transfer) compare(want []byte) error {
 	for _, lan := range t.campus.lans {
 		for _, host := range lan {

@@ -33,7 +33,7 @@ type alone struct {
 	greatest float64 // Mbit/s with headers, from the first window of 100 to the last
 }
 
-// limit is equation (17), of packets as the link counts them.
+// limit returns equation (17), for packets as the link counts them.
 func limit() float64 {
 	packets := model.Packets{Data: model.Bytes(onTheWire)}
 	return float64(packets.MaximumThroughput(algo.DefaultMaxWindow, model.Rate(wiredRate), meanARTP) / model.Mbit)
@@ -111,7 +111,7 @@ middle. Every client's file was compared.`, clientsPerLAN, wiredRate, fileSize, 
 	return r
 }
 
-// extremes are the greatest window, and the least after it.
+// extremes returns the greatest window, and the least after it.
 func (a alone) extremes() (greatest, least int) {
 	for _, w := range a.windows {
 		if w.Window > greatest {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// aria2 is BitTorrent: a tracker of our own on the sender, which also seeds, and
-// receivers that trade pieces until all have all.
+// aria2 is BitTorrent: a tracker of our own on the sender, which also seeds, and receivers that
+// trade pieces until all have everything.
 type aria2 struct{}
 
 func (*aria2) Name() string       { return "aria2 (BitTorrent)" }
@@ -108,7 +108,7 @@ func makeTorrent(name, tracker string) (string, error) {
 
 func bencode(text string) string { return fmt.Sprintf("%d:%s", len(text), text) }
 
-// tracker tells every peer of all others.
+// tracker tells every peer about all others.
 type tracker struct {
 	mu    sync.Mutex
 	peers map[string]bool // six bytes each: address and port
@@ -126,7 +126,7 @@ func track(ctx context.Context, j *Job) error {
 	return nil
 }
 
-// ServeHTTP answers an announcement with all peers, the caller among them.
+// ServeHTTP answers an announcement with all peers, including the caller.
 func (t *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// certify writes a key and a certificate, which says nothing, to the sender's disk.
+// certify writes a key and an empty certificate for it to the sender's disk.
 func (j *Job) certify(name string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// groupcast is our own: agents, a pull on every receiver, and a push that returns when
-// every member has said that it has the file, verified and durable.
+// groupcast is our own tool: agents, a pull on every receiver, and a push that returns when every
+// member has said that it has the file, verified and durable.
 type groupcast struct {
 	plane      sdk.DataPlane
-	congestion sdk.Congestion // empty for what all tools have
+	congestion sdk.Congestion // empty for the one that all tools use
 	fleet      *fleet.Fleet
 	pulls      []*lab.Process
 }
 
-// payloadGroup is the group that the file is delivered to.
+// payloadGroup is the group to which the file is delivered.
 const payloadGroup = "payload"
 
 func (g *groupcast) Name() string {
@@ -31,7 +31,7 @@ func (g *groupcast) Name() string {
 func (*groupcast) Programs() []string { return []string{"go"} }
 func (*groupcast) Multicast() bool    { return false }
 
-// Prepare has every receiver joined, each in its zone, and agents that have been there for a moment, as daemons are.
+// Prepare makes every receiver join, each in its zone, and starts agents and waits a moment, as they are daemons.
 func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 	if g.fleet, err = fleet.Start(ctx, j.Manager); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (g *groupcast) Deliver(ctx context.Context, j *Job) error {
 	return await(ctx, g.pulls...)
 }
 
-// Close ends what the lab does not.
+// Close ends what the lab does not end.
 func (g *groupcast) Close() error {
 	if g.fleet == nil {
 		return nil

@@ -14,12 +14,11 @@ import (
 // device is the interface of every host's first link.
 const device = "eth0"
 
-// paceShare is the share of the line that tools get which have to be told their
-// rate: the rest is for headers.
+// paceShare is the share of the line's rate given to tools that have to be told their rate: the rest is for headers.
 const paceShare = 0.95
 
-// bridgeKilobits is what uftp is told where the machine itself is the line: about the
-// fastest at which it does not lose most of what it sends.
+// bridgeKilobits is the rate that uftp is told if the machine itself is the line: about the fastest
+// at which it does not lose most of what it sends.
 const bridgeKilobits = 700_000
 
 // udpcast is udp-sender and udp-receiver, with their own flow control.
@@ -70,7 +69,7 @@ func (uftp) Deliver(ctx context.Context, j *Job) error {
 	return j.landed(ctx)
 }
 
-// addresses are the receivers', as a list with commas.
+// addresses returns the receivers' addresses as a list with commas.
 func (j *Job) addresses() string {
 	var list []string
 	for _, receiver := range j.Receivers {
@@ -79,7 +78,7 @@ func (j *Job) addresses() string {
 	return strings.Join(list, ",")
 }
 
-// landed waits until the file has its final name and size at every receiver.
+// landed waits until every receiver has the file with its final name and size.
 func (j *Job) landed(ctx context.Context) error {
 	for _, receiver := range j.Receivers {
 		for !j.Has(receiver) {

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
-// replicator is our own multicast: one sender, receivers that find it by a phrase, and
-// receipts of all of them, verified and durable.
+// replicator is our own multicast: one sender, receivers that find it by a phrase, and receipts
+// from all of them, verified and durable.
 type replicator struct {
 	slow      string // what happens to slow receivers; empty is the default
 	receivers []*lab.Process

@@ -1,5 +1,4 @@
-// Package tool is the programs that are compared: each moves one file from a
-// sender to receivers.
+// Package tool contains the programs that are compared: each moves one file from a sender to receivers.
 package tool
 
 import (
@@ -18,20 +17,20 @@ import (
 // Tool is one way to get a file to many.
 type Tool interface {
 	Name() string
-	// Programs are what must be installed.
+	// Programs returns the programs that must be installed.
 	Programs() []string
-	// Multicast tells that it works only within one LAN.
+	// Multicast reports whether the tool works only within one LAN.
 	Multicast() bool
-	// Prepare starts what waits for the delivery. It is not timed.
+	// Prepare starts what must be running before the delivery. It is not timed.
 	Prepare(context.Context, *Job) error
 	// Deliver returns when every receiver has all of the file.
 	Deliver(context.Context, *Job) error
 }
 
-// Closer is a tool that leaves something to end, also after an error.
+// Closer is a tool that leaves something to end, even after an error.
 type Closer interface{ Close() error }
 
-// All is every tool that is compared.
+// All returns every tool that is compared.
 func All() []Tool {
 	return []Tool{
 		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS}, &groupcast{plane: sdk.TLS, congestion: sdk.BBR},
@@ -58,11 +57,10 @@ func Missing(t Tool) []string {
 	return missing
 }
 
-// FileName is what the file is called on every disk.
+// FileName is the file's name on every disk.
 const FileName = "payload"
 
-// Job is one delivery. Every host has a disk with room for the file; the
-// sender's holds it.
+// Job is one delivery. Every host has a disk with room for the file; the file is on the sender's.
 type Job struct {
 	Sender    *lab.Host
 	Receivers []*lab.Host
@@ -70,20 +68,19 @@ type Job struct {
 	Size      link.Bytes
 	Disks     map[*lab.Host]*lab.Disk
 
-	// Of our own tool: a host for the manager, those for agents, and the zones of agents
-	// and receivers.
+	// Only for our own tool: a host for the manager, those for agents, and the zones of agents and receivers.
 	Manager *lab.Host
 	Agents  []*lab.Host
 	Zones   map[*lab.Host]string
 }
 
-// Has tells that a receiver's file has its final name and size.
+// Has reports whether a receiver's file has its final name and size.
 func (j *Job) Has(receiver *lab.Host) bool {
 	state, err := os.Stat(j.Disks[receiver].Outside(FileName))
 	return err == nil && link.Bytes(state.Size()) == j.Size
 }
 
-// path is where programs on a host find a file of its disk.
+// path is where programs on a host find a file on its disk.
 func path(name string) string { return filepath.Join(lab.DiskPath, name) }
 
 // write puts a file on a host's disk, for a program to read.
@@ -114,7 +111,7 @@ func (j *Job) startAll(program string, arguments ...string) ([]*lab.Process, err
 	return processes, nil
 }
 
-// await waits for all and returns the first error, with what the program wrote.
+// await waits for all processes and returns the first error, with what the program wrote.
 func await(ctx context.Context, processes ...*lab.Process) error {
 	var group sync.WaitGroup
 	errs := make([]error, len(processes))
@@ -139,5 +136,5 @@ func await(ctx context.Context, processes ...*lab.Process) error {
 	return nil
 }
 
-// last is the end of a program's output, which is where errors stand.
+// last returns the end of a program's output, which is where errors are.
 func last(text string) string { return text[max(0, len(text)-400):] }

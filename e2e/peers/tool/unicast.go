@@ -28,8 +28,7 @@ func (j *Job) listening(ctx context.Context, port uint16) error {
 	}
 }
 
-// nginxCurl is a web server and as many downloads as receivers. With a hash, every
-// receiver computes that of its copy when it has it.
+// nginxCurl is a web server, and a download for each receiver. With a hash, every receiver hashes its copy when it has it.
 type nginxCurl struct {
 	hash string
 	tls  bool
@@ -55,7 +54,7 @@ func (n nginxCurl) Programs() []string {
 
 func (nginxCurl) Multicast() bool { return false }
 
-// nginxConfig has nginx be one process, whose processor time is seen.
+// nginxConfig makes nginx a single process, whose processor time can be seen.
 const nginxConfig = `daemon off; master_process off; pid /mnt/nginx-%[1]d.pid; error_log stderr;
 events { worker_connections 1024; }
 http {
@@ -68,8 +67,8 @@ http {
 
 const nginxTLS = `ssl; ssl_protocols TLSv1.3; ssl_certificate /mnt/nginx.pem; ssl_certificate_key /mnt/nginx.pem`
 
-// ports are where servers listen, one each. One serves all from the page cache without waiting;
-// those that encrypt need a processor each.
+// ports are where servers listen, one each. A plain server serves everything from the page cache
+// without waiting; those that encrypt need a processor each.
 func (n nginxCurl) ports() []uint16 {
 	if n.tls {
 		return []uint16{80, 81}
@@ -105,7 +104,7 @@ func (n nginxCurl) Deliver(ctx context.Context, j *Job) error {
 	for i, receiver := range j.Receivers {
 		command := []string{"curl", "--silent", "--show-error", "--fail", "--output", path(FileName)}
 		from := j.Sender.At(ports[i%len(ports)]) + "/" + FileName
-		if n.tls { // with the cipher that ours has, and without a look at the certificate
+		if n.tls { // with our tool's cipher, and without checking the certificate
 			command = append(command, "--insecure", "--tls13-ciphers", "TLS_AES_128_GCM_SHA256", "https://"+from)
 		} else {
 			command = append(command, "http://"+from)

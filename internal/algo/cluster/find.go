@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Mark begins the names of clusters that were found: the rest is the name of their first node.
+// Mark begins the names of clusters that were found; after it comes the name of a node.
 const Mark = "~"
 
-// enough is of how many of a cluster's nodes it must be known that they are near.
+// enough is how many of a cluster's nodes a node must be known to be near.
 const enough = 3
 
-// Node is what may be of a cluster, and measures the others.
+// Node is a node that belongs to a cluster, and measures the others.
 type Node struct {
 	Name  string
-	Label string // of its cluster, where that is given
+	Label string // the name of its cluster, if that is given
 }
 
 // Clusters says which nodes belong together.
@@ -37,7 +37,7 @@ func (c *Clusters) Len() int { return len(c.of) }
 // All returns the clusters with their nodes, each in order.
 func (c *Clusters) All() map[string][]string { return c.nodes }
 
-// Find returns the clusters of nodes; before is what it returned last, or nil.
+// Find returns the clusters of nodes; before is what Find returned last, or nil.
 func Find(nodes []Node, times *Times, threshold time.Duration, before *Clusters, now time.Time) *Clusters {
 	f := newFinder(nodes, times, threshold, now)
 	rest := f.keep(before)
@@ -50,7 +50,7 @@ func Find(nodes []Node, times *Times, threshold time.Duration, before *Clusters,
 	return f.clusters()
 }
 
-// finder is the nodes while their clusters are found.
+// finder holds the nodes while their clusters are found.
 type finder struct {
 	threshold time.Duration
 	nodes     []Node
@@ -101,7 +101,7 @@ func (f *finder) add(at int, label string) {
 	f.members[label] = append(f.members[label], at)
 }
 
-// ties are what is known between a node and a cluster.
+// ties are what is known of the distances between a node and a cluster.
 type ties struct {
 	known int
 	worst time.Duration
@@ -109,7 +109,7 @@ type ties struct {
 
 func (t ties) with(rtt time.Duration) ties { return ties{t.known + 1, max(t.worst, rtt)} }
 
-// ties returns what is known between a node and the clusters.
+// ties returns the ties between a node and each cluster.
 func (f *finder) ties(at int) map[string]ties {
 	all := make(map[string]ties)
 	for _, edge := range f.near[at] {
@@ -161,13 +161,12 @@ func (f *finder) keep(before *Clusters) (rest []int) {
 	return rest
 }
 
-// companions are the others of the cluster that a node was in.
+// companions counts the other nodes of the cluster that a node was in: all, those at a known distance, and those too far away.
 type companions struct{ all, known, far int }
 
 func (c companions) someKnown() bool { return c.known > 0 || c.all == 0 }
 
-// companions returns those of each node. Of two that cannot both stay, the one does that is
-// too far from fewer.
+// companions returns the companions of each node. If two nodes cannot both stay, the node stays that is too far from fewer.
 func (f *finder) companions(was func(at int) string) []companions {
 	size, with := make(map[string]int), make([]companions, len(f.nodes))
 	for at := range f.nodes {
@@ -185,14 +184,14 @@ func (f *finder) companions(was func(at int) string) []companions {
 	return with
 }
 
-// place puts a node into the nearest cluster that it may join, or into one of its own.
+// place puts a node into the nearest cluster that it may join, or into a cluster of its own.
 func (f *finder) place(at int) {
 	if label := nearest(f.ties(at), f.threshold, f.size); label != "" {
 		f.add(at, label)
 		return
 	}
 	label := Mark + f.nodes[at].Name
-	for len(f.members[label]) > 0 { // others have kept it
+	for len(f.members[label]) > 0 { // other nodes have kept this name
 		label += Mark
 	}
 	f.add(at, label)
@@ -200,8 +199,7 @@ func (f *finder) place(at int) {
 
 func (f *finder) size(label string) int { return len(f.members[label]) }
 
-// nearest returns the cluster to join: of those that can be, the one whose farthest node
-// is nearest.
+// nearest returns the cluster to join: of those that may be joined, the one whose farthest node is nearest.
 func nearest(all map[string]ties, threshold time.Duration, size func(label string) int) (best string) {
 	for label, t := range all {
 		if !t.joins(size(label), threshold) {
@@ -214,7 +212,7 @@ func nearest(all map[string]ties, threshold time.Duration, size func(label strin
 	return best
 }
 
-// merge puts one cluster into another if all its nodes may join that, the smallest first.
+// merge puts one cluster into another if all its nodes may join that; small clusters go first. It reports whether it found any.
 func (f *finder) merge() bool {
 	for _, label := range f.bySize() {
 		if f.given[label] {
@@ -238,7 +236,7 @@ func (f *finder) bySize() []string {
 	})
 }
 
-// joint returns the cluster that all nodes of another may join; empty if there is none.
+// joint returns the cluster that all nodes of a cluster may join; empty if there is none.
 func (f *finder) joint(label string) string {
 	var joint map[string]ties
 	for _, at := range f.members[label] {

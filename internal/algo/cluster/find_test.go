@@ -21,7 +21,7 @@ const (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// network is what has been measured, told in the words of a test.
+// network is what has been measured, in the words of a test.
 type network struct {
 	testing.TB
 	times *cluster.Times
@@ -39,16 +39,16 @@ func newNetwork(t testing.TB, nodes ...string) *network {
 	return n
 }
 
-// say has a node say what it has measured.
+// say makes a node say what it has measured.
 func (n *network) say(from, to string, rtt time.Duration) { n.times.Take(from, to, rtt, n.now) }
 
-// near has two nodes measure the same.
+// near makes two nodes measure the same time.
 func (n *network) near(a, b string, rtt time.Duration) {
 	n.say(a, b, rtt)
 	n.say(b, a, rtt)
 }
 
-// all has each pair of some nodes measure the same.
+// all makes each pair of some nodes measure the same time.
 func (n *network) all(rtt time.Duration, nodes ...string) {
 	for i, a := range nodes {
 		for _, b := range nodes[:i] {
@@ -95,8 +95,8 @@ func TestChain(t *testing.T) {
 // Nothing is known: everybody is alone.
 func TestNothingMeasured(t *testing.T) { newNetwork(t, "a", "b").want("~a: a", "~b: b") }
 
-// "[…] only if they share a router" (002 §3.1.2): that is said by labels, which no time
-// contradicts; a node without one may be near them.
+// "[…] only if they share a router" (002 §3.1.2): labels say that, and no time contradicts them. A
+// node without a label may be near the nodes of a label.
 func TestLabels(t *testing.T) {
 	n := newNetwork(t, "a=x", "b=x", "c=y", "d", "e")
 	n.near("a", "b", 90*ms)
@@ -106,7 +106,7 @@ func TestLabels(t *testing.T) {
 	n.want("x: a b", "y: c d", "~e: e")
 }
 
-// Of a large cluster several must be known to be near, and none to be far.
+// A node joins a large cluster only if it is known to be near several of its nodes, and far from none.
 func TestPartlyKnown(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c", "d", "e", "f")
 	n.all(ms, "a", "b", "c", "d")
@@ -131,14 +131,14 @@ func TestMerge(t *testing.T) {
 	n.want("~a: a b c d")
 }
 
-// A round trip is the longer of what both say: nobody comes nearer by saying so.
+// A round trip is the longer of what both say: a node does not come nearer by saying so.
 func TestLiar(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c", "liar")
 	n.all(ms, "a", "b", "c")
 	for _, victim := range []string{"a", "b", "c"} {
 		n.say("liar", victim, 50*time.Microsecond)
 	}
-	n.want("~a: a b c", "~liar: liar") // nobody else has measured it
+	n.want("~a: a b c", "~liar: liar") // nobody else has measured the liar
 	for _, victim := range []string{"a", "b", "c"} {
 		n.say(victim, "liar", 40*ms)
 	}
@@ -148,7 +148,7 @@ func TestLiar(t *testing.T) {
 	}
 }
 
-// A liar with an accomplice beside its victims is still far from these.
+// A liar with an accomplice next to its victims is still far from them.
 func TestAccomplice(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c", "accomplice", "liar")
 	n.all(ms, "a", "b", "c", "accomplice")
@@ -194,7 +194,7 @@ func TestHysteresis(t *testing.T) {
 	}
 }
 
-// Of the latest times the shortest counts, until it is old; then the node may leave.
+// Of the latest times the shortest counts until it is old; after that the node may leave.
 func TestFullQueue(t *testing.T) {
 	n := newNetwork(t, "a", "b")
 	n.near("a", "b", ms)
@@ -206,8 +206,7 @@ func TestFullQueue(t *testing.T) {
 	n.want("~a: a", "~b: b")
 }
 
-// A cluster keeps its name when its first node goes; that one finds it taken when it comes
-// back elsewhere.
+// A cluster keeps its name when its first node goes. That node finds the name taken when it comes back elsewhere.
 func TestNames(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c")
 	n.all(ms, "a", "b", "c")
@@ -222,7 +221,7 @@ func TestNames(t *testing.T) {
 	n.want("~a: b c", "~a~: a")
 }
 
-// What is old counts no more.
+// Times that are old no longer count.
 func TestAge(t *testing.T) {
 	n := newNetwork(t, "a", "b")
 	n.near("a", "b", ms)
@@ -234,7 +233,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// A node that comes back elsewhere is measured anew: what was near is forgotten at once.
+// A node that comes back elsewhere is measured anew: the old times are forgotten at once.
 func TestDrop(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c")
 	n.all(ms, "a", "b", "c")
@@ -247,7 +246,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// One who measures but is not measured is of the cluster to which it is near.
+// A guest, which measures but is not measured, is of the cluster to which it is near.
 func TestGuest(t *testing.T) {
 	n := newNetwork(t, "a", "b", "c", "d")
 	n.all(ms, "a", "b", "c")

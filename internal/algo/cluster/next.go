@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// Round is how many nodes one measures at a time at most.
+	// Round is how many nodes a node measures at once at most.
 	Round = 8
-	// Refresh is when a time is measured again.
+	// Refresh is after how long a time is measured again.
 	Refresh = time.Minute
 	// landmarkCount is how many nodes all others measure first.
 	landmarkCount = 4
-	// acquainted is how many nodes one measures of a cluster that it may belong to.
+	// acquainted is how many nodes a node measures of a cluster to which it may belong.
 	acquainted = 8
 )
 
-// Why a node is measured, the first reason first.
+// Why a node is measured; the first reason goes first.
 const (
 	isLandmark = iota // the distances from it tell which nodes may be near
 	isDoubtful        // it is far, though others of its cluster are near, or it says otherwise: a queue may have been full
@@ -35,9 +35,9 @@ type candidate struct {
 	name    string
 	cluster string
 	reason  int
-	owed    bool          // it has measured this one, which counts only when both have
-	guess   time.Duration // it is not nearer
-	order   uint64        // among equals: the same for both ends of a pair
+	owed    bool          // it has measured this node, which counts only when both have measured
+	guess   time.Duration // a bound: it is not nearer than this
+	order   uint64        // decides among equals, in the same way at both ends of a pair
 }
 
 // Next returns the nodes that a node, or a guest, is to measure now, and whether there is more to
@@ -76,7 +76,7 @@ type outlook struct {
 	now     time.Time
 	said    map[string]time.Duration
 	known   map[string]int           // nodes measured, by cluster
-	nearest map[string]time.Duration // of these
+	nearest map[string]time.Duration // the shortest time to one of these
 }
 
 func (c *Clusters) outlook(who string, times *Times, now time.Time) *outlook {
@@ -111,7 +111,7 @@ func (o *outlook) consider(name string) candidate {
 	return one
 }
 
-// reasonFirst is why to measure a node that was not measured.
+// reasonFirst returns why to measure a node that was not measured yet.
 func (o *outlook) reasonFirst(one candidate) int {
 	switch {
 	case slices.Contains(o.landmarks, one.name):
@@ -124,7 +124,7 @@ func (o *outlook) reasonFirst(one candidate) int {
 	return isStrange
 }
 
-// reasonAgain is why to measure a node again.
+// reasonAgain returns why to measure a node again.
 func (o *outlook) reasonAgain(one candidate) int {
 	switch {
 	case o.isDoubtful(one):
@@ -167,8 +167,8 @@ func (o *outlook) takes(one candidate) bool {
 	return true
 }
 
-// guess returns what a node's round trip is at least, by the triangle inequality, if that
-// node and this one have measured the same landmark.
+// guess returns a lower bound of the round trip to a node, by the triangle inequality. It needs a
+// landmark that both have measured.
 func (o *outlook) guess(name string) (least time.Duration) {
 	for _, landmark := range o.landmarks {
 		own, known := o.said[landmark]
@@ -187,7 +187,7 @@ func rank(fact bool) int {
 	return 0
 }
 
-// order puts pairs into an order without any pattern.
+// order gives pairs an order without any pattern.
 func order(a, b string) uint64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(min(a, b) + "\x00" + max(a, b)))

@@ -12,8 +12,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/cluster"
 )
 
-// plane is a network of sites in a plane: nodes of a site are near each other, sites are
-// far from each other. Every measurement has noise of its own.
+// plane is a network of sites in a plane: nodes of a site are near each other, and sites are far
+// from each other. Every measurement has noise of its own.
 type plane struct {
 	*network
 	random *rand.Rand
@@ -21,7 +21,7 @@ type plane struct {
 	at     [][2]float64 // in milliseconds
 }
 
-// newPlane makes sites with so many nodes each, all as far from each other as asked at least.
+// newPlane makes sites at random places, with so many nodes each.
 func newPlane(t testing.TB, seed uint64, sites, each int) *plane {
 	p := &plane{network: newNetwork(t), random: rand.New(rand.NewPCG(seed, 0)), site: make(map[string]int)}
 	for site := range sites {
@@ -41,7 +41,7 @@ func newPlane(t testing.TB, seed uint64, sites, each int) *plane {
 // tries is how often a node tries before it says what it has measured.
 const tries = 3
 
-// measure returns what one node measures of another: never less than the path has.
+// measure returns what one node measures of another: never less than the path takes.
 func (p *plane) measure(from, to string) time.Duration {
 	a, b := p.at[p.site[from]], p.at[p.site[to]]
 	x, y := a[0]-b[0], a[1]-b[1]
@@ -58,7 +58,8 @@ func (p *plane) measure(from, to string) time.Duration {
 
 func nobody(string) bool { return false }
 
-// round has everybody measure whom it is told to, and finds the clusters.
+// round lets every node measure the nodes that it is told to measure, and finds the clusters. It returns the number of
+// measurements.
 func (p *plane) round() (measured int) {
 	for _, node := range p.nodes {
 		names, _ := p.found.Next(node.Name, p.times, nobody, p.now)
@@ -76,8 +77,7 @@ func (p *plane) find() {
 	p.found = cluster.Find(p.nodes, p.times, threshold, p.found, p.now)
 }
 
-// wrong returns how many clusters there are too many, and how many nodes are with others
-// of another site.
+// wrong returns by how much there are too many clusters, and how many nodes are in a cluster with nodes of another site.
 func (p *plane) wrong() (split, mixed int) {
 	sites := make(map[int]bool)
 	for _, site := range p.site {
@@ -93,8 +93,8 @@ func (p *plane) wrong() (split, mixed int) {
 	return len(p.found.All()) - len(sites), mixed
 }
 
-// Whoever is told what to measure finds the sites in a few rounds, without that all pairs
-// are measured; nodes of two sites are together at no time.
+// If every node measures what it is told to, the sites are found in a few rounds, without measuring
+// all pairs. At no time are nodes of two sites in one cluster.
 func TestSitesAreFound(t *testing.T) {
 	for _, size := range []struct {
 		sites, each, rounds int
@@ -141,8 +141,7 @@ func TestLongerThreshold(t *testing.T) {
 	}
 }
 
-// Noise moves nobody either where each knows only some of the others, and those have gone
-// that came first.
+// Noise moves nobody even if each node knows only some of the others, and the nodes that came first are gone.
 func TestNoiseWhereAPartIsKnown(t *testing.T) {
 	p := newPlane(t, 1, 1, 100)
 	for p.find(); len(p.found.All()) > 1; {
@@ -163,8 +162,7 @@ func TestNoiseWhereAPartIsKnown(t *testing.T) {
 	}
 }
 
-// Nobody is asked for more at once than a round has, and once all is known, only for what
-// is old.
+// No node has to measure more at once than a round allows and, once everything is known, more than what is old.
 func TestRoundsEnd(t *testing.T) {
 	p := newPlane(t, 1, 5, 8)
 	p.find()
@@ -183,7 +181,7 @@ func TestRoundsEnd(t *testing.T) {
 	}
 }
 
-// scatter has random nodes, some with labels, of which some pairs are known, in random order.
+// scatter returns random nodes, some with labels, of which some pairs are measured, in random order.
 func scatter(t testing.TB, random *rand.Rand) *network {
 	n := newNetwork(t)
 	for i := range 2 + random.IntN(8) {
@@ -203,9 +201,9 @@ func scatter(t testing.TB, random *rand.Rand) *network {
 	return n
 }
 
-// The definition, said plainly: labels hold; of two nodes of one cluster that is not given
-// by labels, no time is longer than the threshold; and no two found clusters could be one,
-// as far as all is known between them.
+// The definition in plain words: labels hold. No time between two nodes of a cluster that no label
+// gives is longer than the threshold. And no two found clusters could be one, as far as all is
+// known between them.
 func TestClustersAreAsDefined(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 0))

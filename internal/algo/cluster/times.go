@@ -2,17 +2,17 @@ package cluster
 
 import "time"
 
-// DefaultThreshold is what two nodes of a cluster are apart at most where nobody says
+// DefaultThreshold is how far apart two nodes of a cluster are at most, unless somebody says
 // otherwise: far more than within a building, far less than between two cities.
 const DefaultThreshold = 2 * time.Millisecond
 
 const (
-	// Shortest and Longest bound a round trip that can be: what is outside was not measured.
+	// Shortest and Longest bound a plausible round trip: anything else was not measured.
 	Shortest = time.Microsecond
 	Longest  = 10 * time.Second
-	// MaxAge is how long a measured time counts.
+	// MaxAge is for how long a measured time counts.
 	MaxAge = 10 * time.Minute
-	// remembered is of how many times the shortest counts.
+	// remembered is how many times are kept of each pair; the shortest of them counts.
 	remembered = 4
 )
 
@@ -21,7 +21,7 @@ type Times struct {
 	said map[string]map[string]*samples // by the node that says it, and the node that it measured
 }
 
-// NewTimes returns times of nobody.
+// NewTimes returns Times in which nobody has said anything.
 func NewTimes() *Times { return &Times{said: make(map[string]map[string]*samples)} }
 
 // samples are the latest times from one node to another.
@@ -31,7 +31,7 @@ type samples struct {
 	next int
 }
 
-// Take notes what a node says of another. It returns false if that cannot be.
+// Take notes what a node says of another. It returns false if that is impossible.
 func (t *Times) Take(from, to string, rtt time.Duration, now time.Time) bool {
 	if rtt < Shortest || rtt > Longest || from == to {
 		return false
@@ -58,7 +58,7 @@ func (t *Times) Said(from, to string, now time.Time) (time.Duration, bool) {
 	return s.shortest(now)
 }
 
-// Between returns the round trip between two nodes that measure each other.
+// Between returns the round trip between two nodes, if each has measured the other.
 func (t *Times) Between(a, b string, now time.Time) (time.Duration, bool) {
 	there, saidThere := t.Said(a, b, now)
 	back, saidBack := t.Said(b, a, now)
@@ -107,7 +107,7 @@ func (s *samples) shortest(now time.Time) (shortest time.Duration, known bool) {
 	return shortest, known
 }
 
-// count returns how often a node has measured another, as far as that is remembered.
+// count returns how many measurements of one node by another are remembered.
 func (t *Times) count(from, to string) (times int) {
 	s := t.said[from][to]
 	if s == nil {

@@ -31,10 +31,10 @@ func TestLossAndOrderAreReported(t *testing.T) {
 	wantCounts(t, a, algo.Counts{})
 	arrive(a, 5, 6, 8, 7, 7, 11)
 	wantCounts(t, a, algo.Counts{Received: 5, Lost: 2, Duplicated: 1, Reordered: 1})
-	// What comes before the first one moves the beginning.
+	// A sequence before the first moves the beginning.
 	arrive(a, 4)
 	wantCounts(t, a, algo.Counts{Received: 6, Lost: 2, Duplicated: 1, Reordered: 2})
-	// What parity brings back was lost, not out of order.
+	// What parity brings back was lost, not reordered.
 	if !a.Arrived(9, fresh, true) {
 		t.Error("a recovered datagram is not handed on")
 	}
@@ -73,7 +73,7 @@ func TestWhoGetsNothingHasLostAll(t *testing.T) {
 	wantCounts(t, a, algo.Counts{Lost: 10})
 }
 
-// Every datagram is in one of received, late and lost, whatever the order.
+// Every datagram is in exactly one of received, late and lost, in whatever order they come.
 func TestNothingIsHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := rapid.SliceOfN(rapid.Uint64Range(100, 600), 1, 300).Draw(t, "arrivals")
@@ -93,7 +93,7 @@ func TestNothingIsHidden(t *testing.T) {
 	})
 }
 
-// RFC 6479: what is in the window is known exactly; what is older counts as seen.
+// RFC 6479: numbers in the window are known exactly; older ones count as seen.
 func TestSeen(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))

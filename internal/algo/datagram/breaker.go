@@ -2,38 +2,38 @@ package datagram
 
 import "time"
 
-// The breaker's measures. RFC 8084, section 4, asks for intervals that are long compared
-// to the round trip, a trigger that is no transient, and a reaction that is drastic.
+// The breaker's measures. RFC 8084, section 4, asks for intervals that are long compared to the
+// round trip, a trigger that is not transient, and a drastic reaction.
 const (
-	// breakerInterval is over what loss is measured, at least.
+	// breakerInterval is the least time over which loss is measured.
 	breakerInterval = time.Second
-	// breakerRoundTrips is how many round trips an interval has, at least.
+	// breakerRoundTrips is the least number of round trips in an interval.
 	breakerRoundTrips = 10
-	// breakerLoss is what share of datagrams may be lost.
+	// breakerLoss is the share of datagrams that may be lost.
 	breakerLoss = 0.2
 	// breakerRow is how many intervals in a row have to be bad.
 	breakerRow = 5
-	// breakerFirst and breakerLast are how long nothing is sent the first time, and at most.
+	// breakerFirst is how long nothing is sent the first time, and breakerLast how long at most.
 	breakerFirst = 10 * time.Second
 	breakerLast  = 5 * time.Minute
-	// breakerFew is how many datagrams an interval has to have to tell anything.
+	// breakerFew is how many datagrams an interval needs to tell anything.
 	breakerFew = 5
 )
 
-// Breaker stops a link on which too much is lost for too long, although the pace has
-// followed: RFC 8084. It has nothing to do where TFRC does its work. It is for paths that
-// carry nothing, neighbours that do not report, and whatever the pace gets wrong.
+// Breaker stops a link on which too much is lost for too long even though the pace has followed:
+// RFC 8084. Where TFRC works it has nothing to do. It is for paths that carry nothing, neighbours
+// that do not report, and whatever the pace gets wrong.
 type Breaker struct {
 	begun          time.Time // of the interval
-	sent, received uint64    // when it began
+	sent, received uint64    // when the interval began
 	bad, good      int       // intervals in a row
 	pause          time.Duration
-	until          time.Time // nothing is sent before
+	until          time.Time // nothing is sent before it
 	trips          int
 }
 
-// Measure notes how many datagrams were sent over the link in all, and how many of them
-// its child says that came. It returns whether the breaker trips.
+// Measure notes how many datagrams were sent over the link in all, and how many of them the child
+// says that it received. It reports whether the breaker trips.
 func (b *Breaker) Measure(sent, received uint64, roundTrip time.Duration, now time.Time) (trips bool) {
 	switch {
 	case b.begun.IsZero():
@@ -73,5 +73,5 @@ func (b *Breaker) judge(isBad bool, now time.Time) (trips bool) {
 // IsOpen reports whether nothing may be sent.
 func (b *Breaker) IsOpen(now time.Time) bool { return now.Before(b.until) }
 
-// Trips returns how often it has tripped.
+// Trips returns how often the breaker has tripped.
 func (b *Breaker) Trips() int { return b.trips }

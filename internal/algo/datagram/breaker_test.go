@@ -15,7 +15,7 @@ type circuit struct {
 	sent, received float64
 }
 
-// run has a share of what is sent lost, and returns how often the breaker trips.
+// run loses a share of what is sent, and returns how often the breaker trips.
 func (c *circuit) run(span time.Duration, loss float64) (trips int) {
 	for end := c.now.Add(span); c.now.Before(end); c.now = c.now.Add(100 * time.Millisecond) {
 		if !c.IsOpen(c.now) {
@@ -31,8 +31,8 @@ func (c *circuit) run(span time.Duration, loss float64) (trips int) {
 
 func newCircuit(t *testing.T) *circuit { return &circuit{T: t, now: start} }
 
-// RFC 8085, section 3.1.10: the breaker is for persistent excessive congestion. What loss a
-// transport lives with, and what is over in a moment, are none.
+// RFC 8085, section 3.1.10: the breaker is for persistent excessive congestion. It does not trip at
+// a loss with which transports can live, nor at one that is soon over.
 func TestBreakerStays(t *testing.T) {
 	c := newCircuit(t)
 	if trips := c.run(time.Minute, 0.05); trips > 0 {
@@ -45,7 +45,7 @@ func TestBreakerStays(t *testing.T) {
 	}
 }
 
-// RFC 8084, section 4: it stops the flow, and does not take that back by itself at once.
+// RFC 8084, section 4: the breaker stops the flow, and does not resume it by itself at once.
 func TestBreakerTrips(t *testing.T) {
 	c := newCircuit(t)
 	if trips := c.run(7*time.Second, 0.5); trips != 1 || !c.IsOpen(c.now) {
@@ -62,7 +62,7 @@ func TestBreakerTrips(t *testing.T) {
 	}
 }
 
-// Each time it takes twice as long, until all is well for a while.
+// Each time the breaker stays open for twice as long, until all has been well for a while.
 func TestBreakerIsSlowerEachTime(t *testing.T) {
 	c := newCircuit(t)
 	c.run(20*time.Minute, 1)

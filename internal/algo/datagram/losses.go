@@ -5,39 +5,38 @@ import (
 	"time"
 )
 
-// reorderDegree is how many later datagrams have to come before one counts as lost
-// (RFC 5348, section 5.1: NDUPACK).
+// reorderDegree is how many later datagrams have to come before a missing one counts as lost (RFC 5348, section 5.1: NDUPACK).
 const reorderDegree = 3
 
 // intervalWeights are those of RFC 5348, section 5.4, the latest interval first.
 var intervalWeights = [8]float64{1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2}
 
-// Losses is what a child finds out about its link: RFC 5348, section 5. Datagrams that
-// are lost within a round trip are one loss event.
+// Losses is what a child finds out about its link: RFC 5348, section 5. Datagrams that are lost
+// within one round trip are one loss event.
 type Losses struct {
 	seen     Seen
-	highest  [reorderDegree]uint64 // the highest numbers that came, ascending, each plus one
-	judged   uint64                // all before it came or are lost
+	highest  [reorderDegree]uint64 // the highest numbers that came, plus one, ascending
+	judged   uint64                // everything before it has come or is lost
 	received uint64
 	lost     uint64
 
 	begun     bool
-	event     time.Time // when the last loss event began
+	event     time.Time // when the last loss event began,
 	eventAt   uint64    // and with which number
 	events    int
-	intervals []float64 // that are closed, the latest first
+	intervals []float64 // closed intervals, the latest first
 
-	bytes     uint64 // since the rate was last asked for
+	bytes     uint64 // since Rate was last called
 	since     time.Time
 	rate      float64
 	roundTrip time.Duration
-	size      float64 // of datagrams, in the mean
+	size      float64 // of datagrams, the mean
 }
 
-// Arrived notes a datagram, and returns whether it is the first of its number.
+// Arrived notes a datagram, and reports whether it is the first with its number.
 func (l *Losses) Arrived(number uint64, size int, roundTrip time.Duration, now time.Time) (first bool) {
 	if !l.begun {
-		// What came before the child listened was not for it.
+		// Datagrams from before the child listened were not for it.
 		l.begun, l.judged, l.eventAt, l.since = true, number, number, now
 	}
 	if !l.seen.Note(number) {
@@ -51,7 +50,7 @@ func (l *Losses) Arrived(number uint64, size int, roundTrip time.Duration, now t
 	return true
 }
 
-// judge finds out what is lost, now that a number came.
+// judge finds out what is lost, after a number has come.
 func (l *Losses) judge(number uint64, now time.Time) {
 	if number+1 > l.highest[0] {
 		l.highest[0] = number + 1
@@ -61,7 +60,7 @@ func (l *Losses) judge(number uint64, now time.Time) {
 	if upTo == 0 {
 		return // too few came
 	}
-	if oldest := l.seen.Next() - min(l.seen.Next(), SeenSpan); l.judged < oldest { // too long ago to tell apart: one long loss
+	if oldest := l.seen.Next() - min(l.seen.Next(), SeenSpan); l.judged < oldest { // too long ago to tell which came: all are one long loss
 		l.lose(l.judged, oldest-l.judged, now)
 		l.judged = oldest
 	}
@@ -72,7 +71,7 @@ func (l *Losses) judge(number uint64, now time.Time) {
 	}
 }
 
-// lose notes that datagrams are lost, and whether that is a loss event.
+// lose notes that datagrams are lost, and begins a loss event unless they belong to the last one.
 func (l *Losses) lose(number, count uint64, now time.Time) {
 	l.lost += count
 	if l.events > 0 && now.Sub(l.event) < l.roundTrip {
@@ -87,9 +86,9 @@ func (l *Losses) lose(number, count uint64, now time.Time) {
 	l.event, l.eventAt = now, number
 }
 
-// firstInterval is what stands for the time before the first loss: the interval at which
-// TCP would have had the rate that came through (RFC 5348, section 6.3.1). A stream that
-// sends less than it might has that interval at least for which nothing was lost.
+// firstInterval returns what stands for the time before the first loss: the interval at which TCP
+// would have had the rate that came through (RFC 5348, section 6.3.1). If a stream sends less than
+// it may, the caller uses at least the interval in which nothing was lost.
 func (l *Losses) firstInterval(now time.Time) float64 {
 	rate := l.rate
 	if elapsed := now.Sub(l.since).Seconds(); elapsed > 0 {
@@ -98,8 +97,7 @@ func (l *Losses) firstInterval(now time.Time) float64 {
 	return 1 / lossOf(rate, l.size, l.roundTrip)
 }
 
-// EventRate returns the loss event rate p: section 5.4. The open interval counts when it
-// makes the mean longer.
+// EventRate returns the loss event rate p: section 5.4. The open interval counts only if it makes the mean longer.
 func (l *Losses) EventRate() float64 {
 	if l.events == 0 {
 		return 0
@@ -118,11 +116,11 @@ func weighted(intervals []float64) float64 {
 	return sum / weights
 }
 
-// Received and Lost return how many datagrams of the link came and did not.
+// Received and Lost return how many datagrams of the link have come, and how many have not.
 func (l *Losses) Received() uint64 { return l.received }
 func (l *Losses) Lost() uint64     { return l.lost }
 
-// Rate returns how many bytes per second came since it was last asked for.
+// Rate returns how many bytes per second have come since its last call.
 func (l *Losses) Rate(now time.Time) float64 {
 	if elapsed := now.Sub(l.since).Seconds(); elapsed > 0 {
 		l.rate = float64(l.bytes) / elapsed

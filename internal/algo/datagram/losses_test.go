@@ -15,7 +15,7 @@ const (
 
 var start = time.Unix(1_000_000, 0)
 
-// child is a link seen from its child: datagrams come one per millisecond.
+// child is a link seen from its child: datagrams come at one per millisecond.
 type child struct {
 	*testing.T
 	losses algo.Losses
@@ -29,7 +29,7 @@ func (c *child) arrive(numbers ...uint64) {
 	}
 }
 
-// run has all numbers of a range come, but for some.
+// run makes the numbers of a range come, except for those that comes excludes.
 func (c *child) run(from, to uint64, comes func(uint64) bool) {
 	for n := from; n < to; n++ {
 		if comes(n) {
@@ -59,7 +59,7 @@ func TestThreeLaterMakeALoss(t *testing.T) {
 	c := &child{T: t, now: start}
 	c.arrive(10, 12, 13)
 	c.wantLost(0)
-	c.arrive(11) // it was merely late
+	c.arrive(11) // it was only late
 	c.arrive(14, 15, 16)
 	c.wantLost(0)
 	c.arrive(18, 19)
@@ -85,8 +85,7 @@ func TestLossesOfARoundTripAreOneEvent(t *testing.T) {
 	burst.wantEventRate(1.0 / 200)
 }
 
-// Section 5.4: the rate is the inverse of the mean interval between loss events, and an
-// open interval counts when it makes that longer.
+// Section 5.4: the rate is the inverse of the mean interval between loss events; an open interval counts if it makes that longer.
 func TestEventRate(t *testing.T) {
 	c := &child{T: t, now: start}
 	c.run(0, 1000, func(uint64) bool { return true })
@@ -104,8 +103,7 @@ func TestEventRate(t *testing.T) {
 	}
 }
 
-// Section 6.3.1: the interval before the first loss is that at which TCP would have had
-// the rate that came through.
+// Section 6.3.1: the interval before the first loss is the one at which TCP would have had the rate that came through.
 func TestFirstIntervalGoesByTheRate(t *testing.T) {
 	c := &child{T: t, now: start}
 	c.run(0, 1000, func(n uint64) bool { return n != 990 })
@@ -116,8 +114,7 @@ func TestFirstIntervalGoesByTheRate(t *testing.T) {
 	}
 }
 
-// A stream that sends little, and has lost nothing for long, is not slowed down to what it
-// sends by the first loss.
+// If a stream sends little and has lost nothing for long, the first loss does not slow it down to the rate at which it sends.
 func TestFirstIntervalIsNoShorterThanItWas(t *testing.T) {
 	c := &child{T: t, now: start}
 	for n := range uint64(1000) {
@@ -129,8 +126,8 @@ func TestFirstIntervalIsNoShorterThanItWas(t *testing.T) {
 	c.wantEventRate(1.0 / 990)
 }
 
-// A neighbour that claims to have sent far more does no harm. What came just before a gap
-// that is larger than the window, and was not judged yet, counts as lost with it.
+// A neighbour that claims to have sent far more does no harm. If a gap is larger than the window,
+// what came just before it and was not judged yet counts as lost with it.
 func TestHugeGap(t *testing.T) {
 	c := &child{T: t, now: start}
 	c.arrive(0, 1, 2, 3, 1<<62, 1<<62+1, 1<<62+2, 1<<62+3)

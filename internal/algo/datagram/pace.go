@@ -3,7 +3,7 @@ package datagram
 import "time"
 
 const (
-	// backoffMost is how many seconds lie between two datagrams at most: RFC 5348's t_mbi.
+	// backoffMost is the longest time between two datagrams, in seconds: RFC 5348's t_mbi.
 	backoffMost = 64
 	// firstWindow is how many bytes go out in the first round trip: W_init of section 4.2.
 	firstWindow = 4380
@@ -11,28 +11,28 @@ const (
 	ReportInterval = 100 * time.Millisecond
 	// leastRoundTrip keeps the equation finite on a path without delay.
 	leastRoundTrip = 100 * time.Microsecond
-	// burst is how many datagrams may leave at once whatever the rate.
+	// burst is how many datagrams may leave at once at any rate.
 	burst = 8
-	// recent is how many reports the receive rate is looked up in: X_recv_set of section 4.3.
+	// recent is the number of latest reports whose receive rates are kept: X_recv_set of section 4.3.
 	recent = 3
 )
 
 // Feedback is what a child's report says.
 type Feedback struct {
-	RoundTrip      time.Duration // from a datagram's departure to its report, less what the child held it
-	BytesPerSecond float64       // received
+	RoundTrip      time.Duration // from a datagram's departure to the report of it, less the time for which the child held it
+	BytesPerSecond float64       // the rate at which the child received
 	LossEventRate  float64
 }
 
-// Pace is what a parent may send to one child: the sender of RFC 5348, section 4. Where the
-// RFC's sender waits, an agent lets go: a datagram that may not leave now would be late.
+// Pace says what a parent may send to one child: it is the sender of RFC 5348, section 4. Where
+// that would wait, an agent drops the datagram: if it may not leave now it would be late.
 type Pace struct {
-	most      float64 // bytes per second; zero is no limit
-	size      float64 // of datagrams, in the mean
+	most      float64 // bytes per second; zero means no limit
+	size      float64 // of datagrams, the mean
 	rate      float64
 	roundTrip time.Duration
 	received  [recent]float64
-	heard     time.Time // the last report, or what stands for one
+	heard     time.Time // when the last report came, or when silence last halved the rate
 	raised    time.Time // when the rate was last doubled
 	lossy     bool      // there was a loss event
 
@@ -41,8 +41,7 @@ type Pace struct {
 	sent     float64 // bytes since the last report
 }
 
-// NewPace returns the pace of a link with a round trip, which sends at most so many bytes
-// per second; zero is no limit.
+// NewPace returns the pace of a link with a round trip, which sends at most so many bytes per second; zero means no limit.
 func NewPace(roundTrip time.Duration, most float64, now time.Time) *Pace {
 	p := &Pace{most: most, size: 1, roundTrip: max(roundTrip, leastRoundTrip), heard: now, raised: now, credited: now}
 	p.set(p.first())
@@ -88,8 +87,8 @@ func (p *Pace) measure(sample time.Duration) {
 	p.roundTrip = (9*p.roundTrip + sample) / 10
 }
 
-// remember notes what came through. While the stream itself is slower than it may be,
-// what came through says nothing of the path: what did before stays.
+// remember notes the rate that came through. While the stream itself sends less than it may, this
+// says nothing about the path: the earlier rates stay.
 func (p *Pace) remember(rate float64, now time.Time) {
 	limited := p.sent < 0.9*p.rate*now.Sub(p.heard).Seconds()
 	if limited {
@@ -100,7 +99,7 @@ func (p *Pace) remember(rate float64, now time.Time) {
 	p.received = [recent]float64{rate, p.received[0], p.received[1]}
 }
 
-// Take returns whether a datagram may leave now, and counts it if it may.
+// Take reports whether a datagram may leave now, and counts it if so.
 func (p *Pace) Take(size int, now time.Time) bool {
 	p.fill(now)
 	if p.credit < float64(size) {
@@ -115,7 +114,7 @@ func (p *Pace) Take(size int, now time.Time) bool {
 	return true
 }
 
-// Wait returns how long it takes until a datagram may leave.
+// Wait returns how long it takes until a datagram of a size may leave.
 func (p *Pace) Wait(size int, now time.Time) time.Duration {
 	p.fill(now)
 	missing := float64(size) - p.credit
@@ -125,7 +124,7 @@ func (p *Pace) Wait(size int, now time.Time) time.Duration {
 	return time.Duration(missing / p.rate * float64(time.Second))
 }
 
-// fill gives what the time that has passed is worth: at most a round trip's (section 4.6).
+// fill adds the credit for the time that has passed, up to that of a round trip (section 4.6).
 func (p *Pace) fill(now time.Time) {
 	p.silence(now)
 	p.credit = min(p.credit+p.rate*now.Sub(p.credited).Seconds(), p.depth())
@@ -136,8 +135,8 @@ func (p *Pace) depth() float64 {
 	return max(p.rate*max(p.roundTrip, ReportInterval/10).Seconds(), burst*max(p.size, firstWindow/4))
 }
 
-// silence halves the rate for every while in which nothing was heard although something
-// was sent: the nofeedback timer of section 4.4.
+// silence halves the rate whenever nothing was heard for some time although something was sent: the
+// nofeedback timer of section 4.4.
 func (p *Pace) silence(now time.Time) {
 	patience := max(4*p.roundTrip, 4*ReportInterval, time.Duration(2*p.size/p.rate*float64(time.Second)))
 	if p.sent > 0 && now.Sub(p.heard) > patience {

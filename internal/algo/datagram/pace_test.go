@@ -19,7 +19,7 @@ func newParent(t *testing.T, most float64) *parent {
 	return &parent{T: t, pace: algo.NewPace(rtt, most, start), now: start}
 }
 
-// send sends as much as may be, for a while, and returns how many bytes that was.
+// send sends as much as it may for a while, and returns how many bytes that was.
 func (p *parent) send(span time.Duration) (bytes float64) {
 	for end := p.now.Add(span); p.now.Before(end); p.now = p.now.Add(time.Millisecond) {
 		for p.pace.Take(size, p.now) {
@@ -33,7 +33,7 @@ func (p *parent) report(received, lossEventRate float64) {
 	p.pace.Report(algo.Feedback{RoundTrip: rtt, BytesPerSecond: received, LossEventRate: lossEventRate}, p.now)
 }
 
-// round sends for 100 ms and reports that all of it came.
+// round sends for 100 ms and reports that everything came.
 func (p *parent) round(lossEventRate float64) {
 	p.report(p.send(100*time.Millisecond)/0.1, lossEventRate)
 }
@@ -45,8 +45,8 @@ func (p *parent) wantRate(want, tolerance float64) {
 	}
 }
 
-// RFC 5348, section 4.2: the first round trip carries W_init, 4380 bytes; without loss, the
-// rate doubles, but never beyond twice of what came through (section 4.3).
+// RFC 5348, section 4.2: the first round trip carries W_init, 4380 bytes. Without loss the rate
+// doubles, but never to more than twice what came through (section 4.3).
 func TestSlowStart(t *testing.T) {
 	p := newParent(t, 0)
 	p.wantRate(4380/rtt.Seconds(), 0.01)
@@ -138,8 +138,7 @@ func TestWaitIsUntilTake(t *testing.T) {
 	}
 }
 
-// A queue of a bottleneck fills, overflows and drains: TFRC uses most of the link, and
-// loses little.
+// The queue at a bottleneck fills, overflows and drains: TFRC uses most of the link, and loses little.
 func TestBottleneckIsUsed(t *testing.T) {
 	const capacity, queue = 250_000.0, 12_500.0
 	p, c := newParent(t, 0), &child{T: t}

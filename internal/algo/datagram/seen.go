@@ -1,21 +1,20 @@
 package datagram
 
-// SeenSpan is over how many of the latest numbers it is remembered which ones came.
+// SeenSpan is how many of the latest numbers Seen remembers.
 const SeenSpan = 4096
 
 const seenWords = SeenSpan / 64
 
-// Seen remembers which of the latest numbers came, as RFC 6479's window does: what is
-// older than it can tell counts as having come.
+// Seen remembers which of the latest numbers have come, like the window of RFC 6479: older numbers count as having come.
 type Seen struct {
-	next uint64 // after the highest; zero if none came
+	next uint64 // after the highest number; zero if none has come
 	bits [seenWords]uint64
 }
 
-// Next returns the number after the highest that came.
+// Next returns the number after the highest that has come.
 func (s *Seen) Next() uint64 { return s.next }
 
-// Has reports whether a number came, or is too old to tell.
+// Has reports whether a number has come, or is too old to tell.
 func (s *Seen) Has(n uint64) bool {
 	switch {
 	case n >= s.next:
@@ -26,7 +25,7 @@ func (s *Seen) Has(n uint64) bool {
 	return s.bits[n/64%seenWords]&(1<<(n%64)) != 0
 }
 
-// Note notes that a number came, and returns whether it is the first time.
+// Note notes that a number has come, and reports whether for the first time.
 func (s *Seen) Note(n uint64) (first bool) {
 	if s.Has(n) {
 		return false
@@ -39,7 +38,7 @@ func (s *Seen) Note(n uint64) (first bool) {
 	return true
 }
 
-// forget makes room for all up to a number that is the highest now.
+// forget makes room for the numbers up to a new highest one.
 func (s *Seen) forget(highest uint64) {
 	if highest-s.next >= SeenSpan {
 		s.bits = [seenWords]uint64{}

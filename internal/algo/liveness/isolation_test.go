@@ -39,7 +39,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// Who is deaf finds nobody silent, and takes up where it was when it hears again. Who is only presumed or doubted is not missed.
+// A deaf owner finds nobody silent, and when it hears again goes on where it was. Peers that are only presumed, or
+// doubted, are not missed.
 func TestDeafnessIsNobodysSilence(t *testing.T) {
 	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Table remembers when each peer was last heard. Both hearing a peer and finding
-// the silent ones take constant time per peer concerned, however many there are.
+// Table remembers when each peer was last heard. Noting that a peer was heard and finding the
+// silent ones take constant time for each of these peers, however many there are.
 type Table[K comparable] struct {
 	patience time.Duration
-	most     time.Duration // that passes between two signs of the owner while all is well; 0 is not known
+	most     time.Duration // the longest time between two signs of the owner while all is well; 0 if not known
 	asked    time.Time
-	stood    time.Duration // how long the owner stood still, or was deaf, which is nobody's silence
+	stood    time.Duration // how long the owner stood still or was deaf, which does not count as anybody's silence
 	deaf     bool          // the owner hears nobody, as far as it can tell
 	entries  map[K]*list.Element
-	order    *list.List // of entry[K], the one heard longest ago first
+	order    *list.List // of entry[K]; the peer heard longest ago is first
 }
 
 type entry[K comparable] struct {
@@ -30,9 +30,9 @@ func NewTable[K comparable](patience time.Duration) *Table[K] {
 	return &Table[K]{patience: patience, entries: make(map[K]*list.Element), order: list.New()}
 }
 
-// AskedWithin says that from now on the owner asks for the silent, or says that it is awake, again within so
-// long. When it does not, it stood still itself, as on a machine with too much to do, and could have heard
-// nobody: what is more than that counts as no silence.
+// AskedWithin says that from now on the owner calls Silent or Awake again within such a time. If it does
+// not, it stood still itself, for instance on an overloaded machine, and could have heard nobody: whatever
+// exceeds that time does not count as silence.
 func (t *Table[K]) AskedWithin(most time.Duration, now time.Time) *Table[K] {
 	t.most, t.asked = most, now
 	return t
@@ -48,7 +48,7 @@ func (t *Table[K]) Presume(key K, now time.Time) {
 	t.note(entry[K]{key: key, heard: now.Add(-t.stood)})
 }
 
-// Doubt notes that a peer may be gone for a reason of its own, until it is heard again: it is not missed as others are.
+// Doubt notes that a peer may be gone for a reason of its own, until it is heard again: it does not count as missed.
 func (t *Table[K]) Doubt(key K) {
 	if element, known := t.entries[key]; known {
 		doubted := element.Value.(entry[K])
@@ -80,7 +80,7 @@ func (t *Table[K]) Knows(key K) bool {
 	return known
 }
 
-// Awake notes that the owner does not stand still, though it may have no time to ask for the silent.
+// Awake notes that the owner does not stand still, though it may have no time to call Silent.
 func (t *Table[K]) Awake(now time.Time) {
 	switch gap := now.Sub(t.asked); {
 	case t.deaf:
@@ -91,7 +91,7 @@ func (t *Table[K]) Awake(now time.Time) {
 	t.asked = now
 }
 
-// Deaf says whether from now on the owner hears nobody, which is nobody's silence.
+// Deaf says whether from now on the owner can hear nobody; that time does not count as anybody's silence.
 func (t *Table[K]) Deaf(is bool, now time.Time) {
 	t.Awake(now)
 	t.deaf = is
@@ -113,8 +113,7 @@ func (t *Table[K]) Missed(after time.Duration, now time.Time) (missed, doubted i
 	return missed, doubted
 }
 
-// Silent returns the peers that were not heard for the patience, the most silent
-// first, and forgets them.
+// Silent returns the peers that were not heard within the patience, the longest silent first, and forgets them.
 func (t *Table[K]) Silent(now time.Time) []K {
 	t.Awake(now)
 	now = now.Add(-t.stood)

@@ -24,7 +24,7 @@ func TestSilentAfterPatience(t *testing.T) {
 		{10 * time.Second, nil},
 		{11*time.Second - 1, nil},
 		{11 * time.Second, []string{"b"}},
-		{11 * time.Second, nil}, // told once
+		{11 * time.Second, nil}, // reported once
 		{12 * time.Second, []string{"a"}},
 	} {
 		if got := table.Silent(epoch.Add(c.after)); !slices.Equal(got, c.want) {
@@ -33,7 +33,7 @@ func TestSilentAfterPatience(t *testing.T) {
 	}
 }
 
-// The table tells the same as one that looks at every peer each time.
+// The table reports the same as an oracle that looks at every peer each time.
 func TestTableAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const patience = 10 * time.Second
@@ -76,11 +76,11 @@ func TestTableAgainstOracle(t *testing.T) {
 	})
 }
 
-// Nor could anybody be heard before the owner first asked.
+// Before the owner first asked, too, nobody could be heard.
 func TestBeginningIsNobodysSilence(t *testing.T) {
 	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	table.Heard("a", epoch)
-	for second := 8; second < 17; second++ { // 7 of these 8 seconds are the owner's
+	for second := 8; second < 17; second++ { // 7 of these 8 seconds are the owner's fault
 		if silent := table.Silent(epoch.Add(time.Duration(second) * time.Second)); len(silent) > 0 {
 			t.Fatalf("%v are silent after %d s", silent, second)
 		}
@@ -90,7 +90,7 @@ func TestBeginningIsNobodysSilence(t *testing.T) {
 	}
 }
 
-// Who stood still has heard nobody, and blames nobody: but for its standing still, silence counts.
+// An owner that stood still has heard nobody, and does not blame the peers for that time; the rest of their silence counts.
 func TestStandingStillIsNobodysSilence(t *testing.T) {
 	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	at := func(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
@@ -99,11 +99,11 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 	for second := 1.0; second <= 4; second++ {
 		table.Silent(at(second))
 	}
-	if silent := table.Silent(at(30)); len(silent) > 0 { // 25 of these 26 seconds are the owner's
+	if silent := table.Silent(at(30)); len(silent) > 0 { // 25 of these 26 seconds are the owner's fault
 		t.Errorf("%v are silent after the owner stood still", silent)
 	}
 	table.Heard("b", at(30))
-	for second := 31.0; second < 35; second++ { // 5 of a's own silence until 30
+	for second := 31.0; second < 35; second++ { // a's own silence until 30 is 5 seconds
 		if silent := table.Silent(at(second)); len(silent) > 0 {
 			t.Fatalf("%v are silent after %v s", silent, second)
 		}
@@ -119,7 +119,7 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 	}
 }
 
-// An owner that is busy with the silent hears the others meanwhile: their silence counts.
+// An owner that is busy with the silent peers hears the others meanwhile: their silence counts.
 func TestBusyIsNotStandingStill(t *testing.T) {
 	table := liveness.NewTable[string](10*time.Second).AskedWithin(time.Second, epoch)
 	table.Heard("a", epoch)

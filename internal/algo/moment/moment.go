@@ -3,7 +3,7 @@ package moment
 
 import "time"
 
-// Soonest returns the soonest of several times, of which zero is never.
+// Soonest returns the soonest of several times; zero stands for never.
 func Soonest(times ...time.Time) (soonest time.Time) {
 	for _, at := range times {
 		if soonest.IsZero() || !at.IsZero() && at.Before(soonest) {
@@ -13,7 +13,7 @@ func Soonest(times ...time.Time) (soonest time.Time) {
 	return soonest
 }
 
-// Latest returns the latest of several times, of which zero is long ago.
+// Latest returns the latest of several times; zero stands for long ago.
 func Latest(times ...time.Time) (latest time.Time) {
 	for _, at := range times {
 		if at.After(latest) {

@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/moment"
 )
 
-// Of times until which to wait zero is never, and of those since when something is so it is long ago.
+// Among times until which to wait, zero means never; among times since when something is so, it means long ago.
 func TestSoonestAndLatest(t *testing.T) {
 	var zero time.Time
 	first := time.Unix(1, 0)

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// Reason is why a link has the stripes it has. The same words are log fields, metric
-// labels and API values.
+// Reason says why a link has the stripes it has. The same words are log fields, metric labels and API values.
 type Reason string
 
 // The reasons.
 const (
 	Short   Reason = "short_path" // the path is so short that one connection fills it
-	Begun   Reason = "begun"      // one: nothing was measured yet
-	Lossy   Reason = "lossy"      // by the round trip: the path loses by itself
-	Known   Reason = "known"      // what did well on an earlier link
+	Begun   Reason = "begun"      // one stripe: nothing has been measured yet
+	Lossy   Reason = "lossy"      // as many as the round trip suggests: the path loses packets by itself
+	Known   Reason = "known"      // the number that served an earlier link
 	More    Reason = "try_more"   // to see whether more carry more
 	Fewer   Reason = "try_fewer"  // to see whether fewer carry as much
 	Gained  Reason = "gained"     // more carry more
-	NoGain  Reason = "no_gain"    // more did not, or at a price
+	NoGain  Reason = "no_gain"    // more did not carry more, or lost too much
 	Enough  Reason = "enough"     // fewer carry as much
-	Crowded Reason = "crowded"    // a queue stands on the path without this link's help
+	Crowded Reason = "crowded"    // a queue stands on the path that this link does not cause
 	Needed  Reason = "needed"     // fewer carried less
-	Fixed   Reason = "fixed"      // the caller allows no other
+	Fixed   Reason = "fixed"      // the bounds allow no other number
 	Limited Reason = "limited"    // the neighbour takes no more
 )
 
@@ -30,21 +29,21 @@ const (
 type Choice struct {
 	Stripes int
 	Reason  Reason
-	// Buffer is how many bytes a stripe's socket should be able to hold: twice its share of
-	// what the path holds. Zero is not known yet.
+	// Buffer is how many bytes a stripe's socket should be able to hold: twice its share of what
+	// the path holds. Zero means that it is not known yet.
 	Buffer uint64
-	// Piece is how many bytes a stripe should be handed at once: little enough that one which
-	// turns slow does not keep the others waiting for long.
+	// Piece is how many bytes a stripe should be handed at once: so few that a stripe which turns
+	// slow does not keep the others waiting for long.
 	Piece uint64
 
 	before, now Measured
-	was         int // stripes before
+	was         int // the number of stripes before
 }
 
-// Alone reports whether there is one stripe that no other will join.
+// Alone reports whether there is one stripe, and no other will join it.
 func (c Choice) Alone() bool { return c.Stripes == 1 && (c.Reason == Short || c.Reason == Fixed) }
 
-// Measured is what a link did over a while.
+// Measured is how a link did over some time.
 type Measured struct {
 	Rate     float64 // bytes per second
 	RTT      time.Duration
@@ -53,8 +52,7 @@ type Measured struct {
 	Busy     float64 // share of the time in which there was something to send
 }
 
-// queues reports whether a queue stands on the path: packets take longer than
-// they would have to.
+// queues reports whether a queue stands on the path, so that packets take longer than they have to.
 func (m Measured) queues() bool {
 	return m.LeastRTT > 0 && m.RTT > m.LeastRTT+m.LeastRTT/4+queueTime
 }

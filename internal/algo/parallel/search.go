@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// gamma is what a search begins with, of the connections there are (003 Table I: γ).
+	// gamma is the share of the present connections with which a search begins (003 Table I: γ).
 	gamma = 0.5
 	// xi is the safety coefficient (003 Table I: ξ).
 	xi = 0.95
@@ -14,8 +14,8 @@ const (
 	standardRTT = 100 * time.Millisecond
 )
 
-// Search finds how many connections a client's upload to a gathering server should be made of
-// (003 §III-B). It takes what was seen every half second; each answer is tried until then.
+// Search finds how many connections a client's upload to a gathering server should have (003
+// §III-B). Every half second Step takes what was seen; its answer is tried until the next step.
 //
 //	                    meets its target, or its window is what holds it
 //	       ┌───────────────────────────────────────────────────────────────┐
@@ -27,29 +27,29 @@ type Search struct {
 	connections, before int // N_n and N_b
 	added               int // α
 	searches, rose      bool
-	was                 float64 // the throughput that the last one is compared with
+	was                 float64 // the throughput before the last change, to compare with
 }
 
-// Seen is what was seen of a client.
+// Seen is what was seen of a client's upload.
 type Seen struct {
 	Target, Throughput float64 // T_t and T_n, in bytes per second
 	Window             float64 // W_n, bytes
 	RTT                time.Duration
-	// Most is how many connections it may have; zero is Most.
+	// Most is how many connections the client may have; zero stands for the constant Most.
 	Most int
 }
 
-// NewSearch returns the search of a client that has some connections now.
+// NewSearch returns the search for a client that has some connections now.
 func NewSearch(connections int) *Search {
 	return &Search{connections: min(max(1, connections), Most)}
 }
 
-// Connections is how many it should have.
+// Connections returns how many connections the client should have.
 func (s *Search) Connections() int { return s.connections }
 
-// Estimated is T_e: what the window gives if nothing else is the bottleneck (eq. 2). As
-// printed it divides by 8, where kilobytes per millisecond are made megabits per second by
-// multiplying; in bytes per second it is neither.
+// Estimated is T_e: the throughput that the window allows if nothing else is the bottleneck (eq.
+// 2). The printed equation divides by 8, though kilobytes per millisecond have to be multiplied by
+// 8 to become megabits per second; with bytes per second neither is needed.
 func (e Seen) Estimated() float64 {
 	if e.RTT <= 0 {
 		return math.Inf(1)
@@ -57,7 +57,7 @@ func (e Seen) Estimated() float64 {
 	return e.Window / e.RTT.Seconds()
 }
 
-// Step takes what was seen with the connections of the last step.
+// Step takes what was seen with the present connections, and returns how many there should be next.
 func (s *Search) Step(seen Seen) int {
 	if seen.Most <= 0 || seen.Most > Most {
 		seen.Most = Most
@@ -103,7 +103,7 @@ func (s *Search) beta(seen Seen) float64 {
 	return max(float64(s.before)/float64(max(1, s.connections)), seen.Throughput/seen.Target)
 }
 
-// tried is (IV) to (VI), of a throughput that does not satisfy the target.
+// tried is (IV) to (VI), for a throughput below the target.
 func (s *Search) tried(seen Seen) {
 	rises := seen.Throughput > s.was
 	switch {

@@ -10,12 +10,12 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 )
 
-// seen is a client with a target of 1 Mbit/s whose window would give 4.
+// seen returns a client with a target of 1 Mbit/s whose window would allow 4 Mbit/s.
 func seen(throughput float64, rtt time.Duration) parallel.Seen {
 	return parallel.Seen{Target: mbit, Throughput: throughput * mbit, Window: 4 * mbit * rtt.Seconds(), RTT: rtt}
 }
 
-// wantSearch steps through throughputs in Mbit/s, and holds what is answered to each.
+// wantSearch steps through throughputs, given in Mbit/s, and checks the answer to each.
 func wantSearch(t *testing.T, s *parallel.Search, rtt time.Duration, throughputs []float64, want []int) {
 	t.Helper()
 	for i, throughput := range throughputs {
@@ -42,12 +42,12 @@ func TestEstimatedThroughputIsWindowPerRoundTrip(t *testing.T) {
 func TestNothingIsTunedThatMeetsItsTargetOrItsWindow(t *testing.T) {
 	s := parallel.NewSearch(3)
 	wantSearch(t, s, 100*time.Millisecond, []float64{1, 1.2, 1}, []int{3, 3, 3})
-	// .8 Mbit/s is under the target, but not under .95 of what a window for .84 gives: .798.
+	// .8 Mbit/s is below the target, but not below .95 of the .84 that the window allows: .798.
 	held := parallel.Seen{Target: mbit, Throughput: .8 * mbit, Window: .84 * mbit * .1, RTT: 100 * time.Millisecond}
 	if got := s.Step(held); got != 3 {
 		t.Errorf("%d connections where the window is what holds it", got)
 	}
-	held.Window = .85 * mbit * .1 // .8075
+	held.Window = .85 * mbit * .1 // .95 of it is .8075
 	if got := s.Step(held); got == 3 {
 		t.Error("nothing is tuned where something else holds it")
 	}

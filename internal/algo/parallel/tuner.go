@@ -1,12 +1,12 @@
-// Package parallel finds how many connections a link between two neighbours should be
-// made of, its stripes, and how large their buffers should be.
+// Package parallel finds how many connections, called stripes, a link between two neighbours should
+// have, and how large their buffers should be.
 //
 // "Multiple sockets may be used to get a better use of the bandwidth capacity, often
 // yielding linear speedup" (002 §3.2), where a single connection is held back by
-// its buffers, or by loss on a long path. But "there is no optimal number of concurrent
-// connections that generates maximum throughput for all the socket buffer sizes", and
-// beyond a number "interferences among concurrent socket connections […] have adverse
-// impact". So a Tuner looks: it tries more, keeps what is a gain, and goes back from what is not.
+// its buffers, or by loss on a long path. But "there is no optimal number of concurrent connections
+// that generates maximum throughput for all the socket buffer sizes", and beyond some number
+// "interferences among concurrent socket connections […] have adverse impact". So a Tuner finds
+// out: it tries another number, and keeps it only if that is a gain.
 //
 //	           ┌────────── gained: on ──────────┐
 //	           ▼                                │
@@ -30,54 +30,53 @@ import "time"
 const Most = 16
 
 const (
-	// shortRTT is the round trip under which one connection fills whatever there is: it gets
-	// over a loss in no time.
+	// shortRTT is the round trip below which one connection fills any path: it recovers from a loss in no time.
 	shortRTT = 2 * time.Millisecond
-	// eachRTT is the round trip for which a link has one more stripe where the path loses by itself, up to
-	// lossyMost. "The best transfer times are achieved with the number of concurrent connections at between
-	// 8 and 13" (§3.2, figure 2).
+	// eachRTT is how much round trip suggests one more stripe where the path loses packets by itself, up to
+	// lossyMost stripes. "The best transfer times are achieved with the number of concurrent connections at
+	// between 8 and 13" (§3.2, figure 2).
 	eachRTT   = 6 * time.Millisecond
 	lossyMost = 8
-	// queueTime is how long a queue must be to be called one, and shortQueue to have lost something.
+	// queueTime is how long a queue must be to count as standing; shortQueue, to be the cause of a loss.
 	queueTime, shortQueue = 5 * time.Millisecond, 4 * time.Millisecond
-	// leastEpoch and epochRTTs are how long something is measured at least.
+	// leastEpoch and epochRTTs are the least time for which something is measured.
 	leastEpoch = 700 * time.Millisecond
 	epochRTTs  = 10
-	// leastSettle and settleRTTs are how long nothing is measured after a change: slow start.
+	// leastSettle and settleRTTs are for how long nothing is measured after a change, because of slow start.
 	leastSettle = 200 * time.Millisecond
 	settleRTTs  = 5
-	// firstRest is after how long another number is tried when the last trial was no gain. It
-	// doubles with each, up to longRest.
+	// firstRest is after how long another number is tried if the last trial was no gain. It doubles
+	// with each such trial, up to longRest.
 	firstRest = 5 * time.Second
 	longRest  = 40 * time.Second
-	// busyEnough is for how much of the time there must be something to send, so that
-	// something is learnt.
+	// busyEnough is the share of the time in which there must be something to send for a measurement to tell anything.
 	busyEnough = 0.7
-	// enough is the share of the best rate with which fewer stripes are as good as more.
+	// enough is the share of the best rate that fewer stripes must carry to be as good as more.
 	enough = 0.95
 	// tooLittle is the gain below which they are given up after half of the usual measurement, and
 	// farTooLittle after a quarter.
 	tooLittle    = 0.85
 	farTooLittle = 0.7
-	// mostDoubts is for how many epochs more fewer are tried at most.
+	// mostDoubts is by how many epochs at most a trial of fewer stripes is prolonged.
 	mostDoubts = 4
 )
 
-// Facts are what is known of a link at a time. Counts are since it began.
+// Facts are what is known of a link at a time. Counts begin with the link.
 type Facts struct {
 	At            time.Time
 	RTT, LeastRTT time.Duration
 	Delivered     uint64        // bytes that have arrived
-	Sent, Lost    uint64        // segments, and those of them that were sent again
-	Busy          time.Duration // in which there was something to send, in the mean over the stripes in use
+	Sent, Lost    uint64        // segments sent, and how many of them were sent again
+	Busy          time.Duration // the time in which there was something to send, as the mean over the stripes in use
 }
 
-// waits reports whether segments wait on the path, be it for a moment: a short queue is full a moment before it loses something.
+// waits reports whether segments wait on the path, if only for a moment: a short queue is full a moment before it loses
+// something.
 func (f Facts) waits() bool {
 	return f.RTT > f.LeastRTT+f.LeastRTT/64+shortQueue
 }
 
-// Bounds are how many stripes are allowed. Least is one if it is zero, and so is Most.
+// Bounds say how many stripes are allowed. Where Least or Most is zero it counts as one.
 type Bounds struct{ Least, Most int }
 
 // Within returns the bounds that remain if the other end allows so many at most.
@@ -85,7 +84,7 @@ func (b Bounds) Within(most int) Bounds {
 	return Bounds{Least: min(b.Least, most), Most: min(b.Most, most)}
 }
 
-// within returns the allowed number that is nearest.
+// within returns the allowed number that is nearest to a number.
 func (b Bounds) within(stripes int) int {
 	most := max(1, min(b.Most, Most))
 	return min(max(stripes, b.Least, 1), most)
@@ -95,21 +94,21 @@ func (b Bounds) within(stripes int) int {
 type Tuner struct {
 	bounds Bounds
 	choice Choice
-	since  Facts // the beginning of what is measured; zero while it settles
-	looked Facts // the last
+	since  Facts // when the present measurement began; zero while the link settles
+	looked Facts // at the last step
 	rtts   time.Duration
-	looks  int       // that rtts is the sum of, since then
+	looks  int       // how many round trips rtts is the sum of
 	change time.Time // when the number was last changed; zero before the first facts
-	before Measured  // what the number before the one on trial did; or what the present one did
-	peak   float64   // the best rate since more were needed, or the path was another
+	before Measured  // what was measured with the number before the trial; without a trial, with the present number
+	peak   float64   // the best rate since the number last grew, or the path last changed
 	lossy  losses
 	trial  trial
 	rest   time.Duration
 	until  time.Time // nothing is tried before
-	missed time.Time // when a trial was no gain last
-	failed trial     // what is not worth being tried next
+	missed time.Time // when a trial last was no gain
+	failed trial     // the trial that is not worth repeating next
 	lasted int       // measurements since the last trial
-	doubts int       // trials of fewer in a row that were none: the next one is seen for longer
+	doubts int       // how many trials of fewer in a row failed: each prolongs the next one
 }
 
 type trial int
@@ -120,12 +119,12 @@ const (
 	down
 )
 
-// opposite is what is not tried after a trial that was a gain.
+// opposite gives the trial that is not made after a trial that was a gain.
 var opposite = map[trial]trial{up: down, down: up}
 
-// New returns the tuner of a link that has its first stripe. The round trip is what its
-// opening took. earlier is the number that an earlier link between the two ended with, or
-// zero.
+// New returns the tuner of a link that has its first stripe. rtt is the round trip that was
+// measured when it was opened. earlier is the number of stripes that an earlier link between the
+// two ended with, or zero.
 func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
 	t := &Tuner{bounds: bounds, rest: firstRest}
 	t.choice = t.begin(rtt, earlier)
@@ -153,7 +152,7 @@ func (t *Tuner) begin(rtt time.Duration, earlier int) Choice {
 // Choice returns what the link should have now.
 func (t *Tuner) Choice() Choice { return t.choice }
 
-// Step takes facts, and reports whether the choice is another.
+// Step takes facts, and reports whether it has changed the choice.
 func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.choice.Reason == Fixed || t.choice.Reason == Short && facts.LeastRTT < shortRTT {
 		t.enlarge(facts)
@@ -162,7 +161,7 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	if t.change.IsZero() {
 		t.change = facts.At
 	}
-	if t.choice.Reason == Begun && facts.LeastRTT > 0 && facts.LeastRTT < shortRTT { // its opening took longer than its path
+	if t.choice.Reason == Begun && facts.LeastRTT > 0 && facts.LeastRTT < shortRTT { // the opening took longer than the path does
 		t.choice.Reason, t.choice.now.RTT = Short, facts.LeastRTT
 		t.choice.Piece = t.piece(0)
 		return true
@@ -192,7 +191,7 @@ func (t *Tuner) Step(facts Facts) (changed bool) {
 	return t.judge(now, facts.At)
 }
 
-// enlarge has pieces follow a rate that grows, before anything is judged: a fast link pays for each.
+// enlarge makes the pieces follow a rate that grows, before anything is judged: a fast link pays for each piece.
 func (t *Tuner) enlarge(facts Facts) {
 	before := t.looked
 	t.looked = facts
@@ -202,22 +201,22 @@ func (t *Tuner) enlarge(facts Facts) {
 	}
 }
 
-// lossyPath has the link have as many stripes as the round trip suggests.
+// lossyPath gives the link as many stripes as the round trip suggests.
 func (t *Tuner) lossyPath(suggested int, facts Facts) {
 	t.lossy, t.trial, t.lasted = losses{}, none, 0
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
 }
 
-// losses finds out whether a path loses by itself. Where a queue stands it is that which is full, and what is sent
+// losses finds out whether a path loses packets by itself. If a queue stands, the queue was full, and what is sent
 // again in the next round trips was lost there.
 type losses struct {
-	suggests int   // how many stripes it should have then; 0 is not asked
-	since    Facts // the first
+	suggests int   // how many stripes the link should have then; 0 if that is not of interest
+	since    Facts // the first facts
 	seen     uint64
-	until    time.Time // what is lost is explained by a queue
+	until    time.Time // until then losses are explained by a queue
 }
 
-// sees reports whether something was lost without a queue, on a link that has had enough to send.
+// sees reports whether something was lost without a queue, on a link that had enough to send.
 func (l *losses) sees(facts Facts) bool {
 	if l.since.At.IsZero() {
 		l.since = facts
@@ -234,7 +233,7 @@ func (l *losses) sees(facts Facts) bool {
 	return facts.At.After(l.until) && (facts.Busy-l.since.Busy).Seconds() >= busyEnough*facts.At.Sub(l.since.At).Seconds()
 }
 
-// Limit has the link have no more stripes than its neighbour takes, and reports whether the choice is another.
+// Limit bounds the number of stripes by what the neighbour takes, and reports whether it has changed the choice.
 func (t *Tuner) Limit(most int, at time.Time) (changed bool) {
 	t.bounds.Most = min(t.bounds.within(Most), most)
 	if t.choice.Stripes <= t.bounds.Most {
@@ -245,11 +244,11 @@ func (t *Tuner) Limit(most int, at time.Time) (changed bool) {
 	return true
 }
 
-// begun begins to measure.
+// begun begins a measurement.
 func (t *Tuner) begun(facts Facts) { t.since, t.rtts, t.looks = facts, 0, 0 }
 
-// fails reports whether fewer stripes carry so much less that this need not be seen to its
-// end, the first time. A neighbour needs a while to take what it is left, and to fill the
+// fails reports whether fewer stripes carry so much less that the first trial of them need not be
+// completed. Later trials are: neighbours need a while to take what they are left, and to fill the
 // queue with it.
 func (t *Tuner) fails(now Measured, span, epoch time.Duration) bool {
 	if t.trial != down || t.doubts > 0 || now.queues() {
@@ -271,21 +270,21 @@ func (t *Tuner) measure(to Facts) Measured {
 	return m
 }
 
-// judge decides by what was measured with the present number.
+// judge decides by what was measured with the present number, and reports whether it has changed the choice.
 func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 	t.lasted++
 	switch {
-	case now.Busy < busyEnough: // whoever feeds this link is slower than it
+	case now.Busy < busyEnough: // the source of this link is slower than the link
 		t.resize(now)
 		return t.trial != none && t.conclude(now, at, false, NoGain)
 	case t.trial == up:
 		return t.conclude(now, at, gains(t.choice.was, t.choice.Stripes, t.before, now), Gained)
 	case t.trial == down && now.Rate >= enough*t.peak:
 		return t.conclude(now, at, true, Enough)
-	case t.trial == down: // if a queue stands all the same, others have what is missing
+	case t.trial == down: // if a queue stands even so, others have what is missing
 		return t.conclude(now, at, now.queues(), Crowded)
 	}
-	if t.isAnother(now) { // the path has changed: what was found does not hold any more
+	if t.isAnother(now) { // the path has changed: what was found is not valid any more
 		t.until, t.rest, t.failed, t.peak, t.doubts = t.missed.Add(firstRest), firstRest, none, 0, 0
 	}
 	t.before, t.peak = now, max(t.peak, now.Rate)
@@ -296,22 +295,22 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 	return t.try(now, at)
 }
 
-// isAnother reports whether the path is not what it was when the number was found.
+// isAnother reports whether the path has changed since the number was found.
 func (t *Tuner) isAnother(now Measured) bool {
 	return t.lasted > 1 && (now.Rate < t.before.Rate*2/3 || now.Rate > t.before.Rate*3/2)
 }
 
-// gains reports whether more stripes are worth it: an eighth of what they would bring if each
-// carried as much as before. Much more loss than before says that it was taken from others. So
-// may a queue that stands now; but perhaps it stands only because there are more than
-// needed: trying fewer tells.
+// gains reports whether more stripes are worth it: they have to bring an eighth of what they would
+// if each carried as much as before. Much more loss than before says that this was taken from
+// others. A queue that stands now might say the same, but perhaps it stands only because there are
+// more stripes than needed: a trial of fewer will tell.
 func gains(was, is int, before, now Measured) bool {
 	linear := float64(is) / float64(was)
 	worth := 1 + (linear-1)/8
 	return now.Rate >= worth*before.Rate && now.Loss <= 2*before.Loss+0.01
 }
 
-// try begins with another number.
+// try begins a trial of another number, if there is one to try.
 func (t *Tuner) try(now Measured, at time.Time) (changed bool) {
 	next, way := t.next(now)
 	if way == none {
@@ -326,7 +325,7 @@ func (t *Tuner) try(now Measured, at time.Time) (changed bool) {
 	return true
 }
 
-// next returns the number to try. More and fewer take turns where neither was a gain.
+// next returns the number to try. If neither more nor fewer were a gain, they take turns.
 func (t *Tuner) next(now Measured) (stripes int, way trial) {
 	n := t.choice.Stripes
 	fewer, more := t.bounds.within(n-max(1, n/4)), t.bounds.within(n+max(1, n/2))
@@ -339,7 +338,7 @@ func (t *Tuner) next(now Measured) (stripes int, way trial) {
 	return n, none
 }
 
-// conclude ends a trial: the number is kept, or the one before taken again.
+// conclude ends a trial: either its number is kept, or the link goes back to the number before.
 func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (changed bool) {
 	way, was := t.trial, t.choice.was
 	t.trial, t.lasted = none, 0
@@ -350,7 +349,7 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 		t.choice.Reason, t.choice.before, t.choice.now = reason, t.before, now
 		t.before, t.failed = now, opposite[way]
 		t.resize(now)
-		t.until = at // perhaps still more, or still fewer
+		t.until = at // perhaps still more are better, or still fewer
 		if way == down && !now.queues() {
 			t.until = at.Add(firstRest) // they are in nobody's way now
 		}
@@ -371,7 +370,7 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 	return true
 }
 
-// set has the link have another number.
+// set gives the link another number of stripes.
 func (t *Tuner) set(stripes int, reason Reason, now Measured, at time.Time) {
 	t.choice.was, t.choice.Stripes, t.choice.Reason, t.choice.now = t.choice.Stripes, stripes, reason, now
 	t.change = at
@@ -397,8 +396,7 @@ const (
 	pieceTime = 20 * time.Millisecond
 )
 
-// piece returns how much a stripe that carries a rate is handed at once. One that stays alone has
-// nobody to wait for it.
+// piece returns how much a stripe that carries a rate is handed at once. Nobody waits for a stripe that stays alone.
 func (t *Tuner) piece(rate float64) uint64 {
 	if t.choice.Alone() {
 		return mostPiece

@@ -19,17 +19,17 @@ const (
 
 // path is a model of what lies between two neighbours.
 type path struct {
-	rate       float64       // of the bottleneck, bytes per second
+	rate       float64       // of the bottleneck, in bytes per second
 	rtt        time.Duration // without a queue
-	window     float64       // bytes that a connection's buffers hold; zero is enough
+	window     float64       // bytes that a connection's buffers hold; zero means enough
 	loss       float64       // at random
 	queue      time.Duration // how long the bottleneck's queue can become
-	neighbours int           // other connections, alike, that want all they can get
-	refill     time.Duration // that they take to fill the queue with what they are left
+	neighbours int           // other connections, all alike, that want all they can get
+	refill     time.Duration // the time in which they fill the queue again with what they are left
 }
 
-// each is what one connection would carry if there were no others: its window in each
-// round trip, or what loss leaves of it (Mathis).
+// each returns what one connection would carry if there were no others: a window in each round
+// trip, or what loss leaves of that (Mathis).
 func (p path) each() float64 {
 	rate := math.Inf(1)
 	if p.window > 0 {
@@ -41,8 +41,7 @@ func (p path) each() float64 {
 	return rate
 }
 
-// carries is what so many stripes carry together. Those that want more than there is
-// share it, and fill the queue.
+// carries returns what so many stripes carry together. If connections want more than there is, they share it, and fill the queue.
 func (p path) carries(stripes int) (rate float64, rtt time.Duration, loss float64) {
 	wanted := p.each() * float64(stripes)
 	all := p.each() * float64(stripes+p.neighbours)
@@ -52,7 +51,7 @@ func (p path) carries(stripes int) (rate float64, rtt time.Duration, loss float6
 	return p.rate * float64(stripes) / float64(stripes+p.neighbours), p.rtt + p.queue, p.loss + 0.001*float64(stripes)
 }
 
-// ride is a link on a path, in a time of its own.
+// ride is a link on a path, with a clock of its own.
 type ride struct {
 	testing.TB
 	*parallel.Tuner
@@ -75,7 +74,7 @@ func begin(t testing.TB, p path, earlier int) *ride {
 	return r
 }
 
-// on goes on for a while.
+// on lets the ride go on for a while.
 func (r *ride) on(span time.Duration) *ride {
 	const tick = 100 * time.Millisecond
 	for range int(span / tick) {
@@ -143,11 +142,11 @@ func TestLossHoldsOneConnectionBack(t *testing.T) {
 	r.wantShare(0.95)
 }
 
-// What it costs to find out for the first time that fewer carry far less is half a second of less.
+// Finding out for the first time that fewer stripes carry far less costs half a second of carrying less.
 func TestFarTooFewDoNotLast(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 30 * time.Millisecond, loss: 0.0014, queue: 20 * time.Millisecond}, 0)
 	for r.Choice().Stripes == 1 && r.changes == 0 {
-		r.on(100 * time.Millisecond) // it begins so
+		r.on(100 * time.Millisecond) // this is how it begins
 	}
 	var tried time.Duration
 	for range 200 {
@@ -163,8 +162,8 @@ func TestFarTooFewDoNotLast(t *testing.T) {
 	}
 }
 
-// "Interferences among concurrent socket connections […] have adverse impact" (002 §3.2):
-// where one fills the path, there is one.
+// "Interferences among concurrent socket connections […] have adverse impact" (002 §3.2): where one
+// connection fills the path, there is one.
 func TestMoreStripesHelpNothing(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 100 * time.Millisecond, queue: 100 * time.Millisecond}, 0)
 	r.on(60 * time.Second)
@@ -172,7 +171,7 @@ func TestMoreStripesHelpNothing(t *testing.T) {
 	r.wantShare(0.95)
 }
 
-// Where no queue stands although the path is full, more are tried, and given up.
+// If no queue stands although the path is full, more stripes are tried, and given up.
 func TestWhatIsNoGainIsNotKept(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 15 * time.Millisecond}, 0)
 	r.on(5 * time.Minute)
@@ -185,18 +184,18 @@ func TestWhatIsNoGainIsNotKept(t *testing.T) {
 	}
 }
 
-// A path that others fill is shared with them as one connection among them.
+// If others fill a path, the link takes its share of it as one connection among them.
 func TestNeighboursAreNotHurt(t *testing.T) {
 	p := path{rate: 20 * mbit, rtt: 60 * time.Millisecond, queue: 50 * time.Millisecond, neighbours: 4}
 	r := begin(t, p, 0).on(60 * time.Second)
 	r.wantStripes(1, 1)
 	r.neighbours = 0
 	r.loss = 0.01
-	r.on(2 * time.Minute) // they have gone, and the path turned bad
+	r.on(2 * time.Minute) // they have gone, and the path has got bad
 	r.wantShare(0.9)
 }
 
-// A neighbour that is slow in taking what it is left gets it in the end.
+// A neighbour that is slow to take what it is left gets it in the end.
 func TestSlowNeighboursAreNotHurt(t *testing.T) {
 	p := path{rate: 20 * mbit, rtt: 30 * time.Millisecond, queue: 30 * time.Millisecond, neighbours: 1, refill: 2 * time.Second}
 	begin(t, p, 0).on(3*time.Minute).wantStripes(1, 1)
@@ -210,7 +209,7 @@ func TestShortPathsHaveOneStripe(t *testing.T) {
 	}
 }
 
-// A busy neighbour answers late: that makes no path long.
+// A busy neighbour answers late, but that does not make a path long.
 func TestPathIsAsShortAsItsLeastRoundTrip(t *testing.T) {
 	r := begin(t, path{rate: 10000 * mbit, rtt: 300 * time.Microsecond}, 0)
 	r.Tuner = parallel.New(40*time.Millisecond, 0, upTo(parallel.Most))
@@ -219,7 +218,8 @@ func TestPathIsAsShortAsItsLeastRoundTrip(t *testing.T) {
 	}
 }
 
-// Where several stripes are fixed, or asked for on a short path, their number stays; what they are handed follows the rate as elsewhere.
+// If the number of stripes is fixed, or several are asked for on a short path, the number stays. The pieces follow the
+// rate as they do elsewhere.
 func TestPiecesFollowTheRateOfStripesThatStay(t *testing.T) {
 	for _, tt := range []struct {
 		bounds parallel.Bounds
@@ -260,7 +260,7 @@ func TestPiecesFollowTheRate(t *testing.T) {
 	}
 }
 
-// A link begins with one stripe, or with what an earlier one ended with.
+// A link begins with one stripe, or with as many as an earlier link ended with.
 func TestBeginning(t *testing.T) {
 	for _, rtt := range []time.Duration{time.Millisecond, 28 * time.Millisecond, time.Second} {
 		if got := parallel.New(rtt, 0, upTo(parallel.Most)).Choice().Stripes; got != 1 {
@@ -272,14 +272,14 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// lose has the path lose something, at a round trip, 100 ms later.
+// lose makes the path lose something 100 ms later, at a given round trip.
 func (r *ride) lose(rtt time.Duration) {
 	r.facts.At, r.facts.RTT, r.facts.Busy = r.facts.At.Add(100*time.Millisecond), rtt, r.facts.Busy+100*time.Millisecond
 	r.facts.Sent, r.facts.Lost = r.facts.Sent+1000, r.facts.Lost+5
 	r.Step(r.facts)
 }
 
-// What is lost without a queue the path loses by itself: there are at once as many stripes as the round trip suggests.
+// What is lost without a queue is lost by the path itself: there are at once as many stripes as the round trip suggests.
 func TestLossyPathsHaveManyAtOnce(t *testing.T) {
 	for rtt, want := range map[time.Duration]int{
 		time.Millisecond: 1, 12 * time.Millisecond: 3, 28 * time.Millisecond: 5, 100 * time.Millisecond: 8, time.Second: 8,
@@ -296,8 +296,8 @@ func TestLossyPathsHaveManyAtOnce(t *testing.T) {
 	}
 }
 
-// A connection that starts fills a short queue and loses what does not fit; what is sent again until that is over was lost
-// there, and the path is none that loses by itself.
+// A connection that starts fills a short queue, and loses what does not fit. What is sent again until that is over was
+// lost there, and does not mean that the path loses by itself.
 func TestFullQueueIsNoLossyPath(t *testing.T) {
 	const rtt = 200 * time.Millisecond
 	r := begin(t, path{rtt: rtt}, 0)
@@ -311,7 +311,7 @@ func TestFullQueueIsNoLossyPath(t *testing.T) {
 	r.wantStripes(8, 8)
 }
 
-// Of a link whose feeder is slow nothing can be learnt.
+// If a link's source is slow, nothing can be learnt of the link.
 func TestNothingIsTriedWithoutWork(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005}, 0)
 	r.busy = 0.3
@@ -340,8 +340,7 @@ func TestOscillatingPath(t *testing.T) {
 	r.wantShare(0.85)
 }
 
-// Whatever the path: the number is within its bounds, and in the end never carries
-// noticeably less than one connection would.
+// On any path the number is within its bounds, and in the end never carries noticeably less than one connection would.
 func TestNeverLosesToOneConnection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := path{
@@ -405,7 +404,7 @@ func ExampleChoice_Explain() {
 	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.61 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
 }
 
-// A neighbour that takes no more than some is asked for no more, though more would carry more.
+// If a neighbour takes only some stripes it is asked for no more, even if more would carry more.
 func TestNoMoreThanTheNeighbourTakes(t *testing.T) {
 	r := begin(t, path{rate: 50 * mbit, rtt: 100 * time.Millisecond, loss: 0.005}, 0)
 	if most := r.on(3 * time.Second).Choice().Stripes; most <= 3 {

@@ -10,10 +10,10 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/relay"
 )
 
-// Whatever happens: what was promised fits, what somebody lacks who does not wait is kept, credit and
-// discard only grow until it begins again, and an end-to-end acknowledgement is never ahead of a child. Once nothing is in the way any
-// more, everybody has everything: of a stream, too, though it does not end, and its sender keeps no more than somebody lacks,
-// and reads no more than it has room for.
+// Whatever happens, these hold. What was promised fits. What a child lacks that does not wait is kept. Credit and discarded only grow
+// until the delivery begins again. An end-to-end acknowledgement is never ahead of a child. Once nothing is in the way any more, every
+// child gets everything. That includes streams, though they do not end, and their sender keeps only what some child lacks and reads
+// only as much as it has room for.
 func TestPromises(t *testing.T) { rapid.Check(t, keepsPromises) }
 
 func FuzzPromises(f *testing.F) { f.Fuzz(rapid.MakeFuzz(keepsPromises)) }
@@ -31,7 +31,7 @@ type delivery struct {
 	waits    map[string]bool
 	there    map[string]bool
 	stream   bool
-	keeps    uint64 // of a stream, how much its sender keeps for who has least
+	keeps    uint64 // of a stream: how much its sender keeps ahead of the child that has the least
 }
 
 func keepsPromises(t *rapid.T) {
@@ -55,7 +55,7 @@ func keepsPromises(t *rapid.T) {
 	d.finish()
 }
 
-// settle does as the owner of an account does after whatever has happened.
+// settle does what the owner of an account does after every event.
 func (d *delivery) settle() {
 	if from, needed := d.Unpark(start); needed {
 		d.Restart(from)
@@ -102,7 +102,7 @@ func (d *delivery) step(what string) {
 	d.settle()
 }
 
-// toCome is how much may come now, and the sender has.
+// toCome returns how much more may come now, as far as the sender has it.
 func (d *delivery) toCome() uint64 {
 	upTo := min(d.Credit(), d.length)
 	if d.stream {
@@ -111,7 +111,7 @@ func (d *delivery) toCome() uint64 {
 	return upTo - min(d.Offset(), upTo)
 }
 
-// kept is before which a stream's sender has nothing: all have that.
+// kept returns the offset before which a stream's sender has nothing, as all children have that.
 func (d *delivery) kept() (least uint64) {
 	least = d.length
 	for _, child := range d.children {
@@ -127,7 +127,7 @@ func (d *delivery) arrives(bytes uint64) {
 	}
 }
 
-// does has a child do something.
+// does makes a child do something.
 func (d *delivery) does(child, what string) {
 	switch what {
 	case "acknowledges":
@@ -178,7 +178,7 @@ func (d *delivery) check() {
 	}
 }
 
-// finish has those who went come, and all take what there is, until nobody lacks anything.
+// finish brings back the children that went, and lets all take what there is until nobody lacks anything.
 func (d *delivery) finish() {
 	for _, child := range d.children {
 		if !d.there[child] {
@@ -207,8 +207,9 @@ func (d *delivery) finish() {
 	}
 }
 
-// Two wait with Detach for what the cache no longer has, and one that needs less comes anew, from where it begins again: the
-// other goes on waiting, and it begins again for that when the others are done.
+// With Detach two children wait for bytes that the cache no longer has. The one that needs less comes again, and the
+// delivery begins again where it is. The other goes on waiting, and when the others are done the delivery begins again for
+// it.
 func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.EndToEnd, Window: 16 * block, Slow: relay.Detach})
 	a.Expect([]string{"ahead", "behind", "last"})
@@ -247,8 +248,9 @@ func TestWhoNeedsMoreGoesOnWaiting(t *testing.T) {
 	}
 }
 
-// It is to begin again where all that have come are, and before it does somebody comes that needs more: it begins there. So
-// it does when nothing has come yet; what has come since is there for the others first.
+// A delivery is about to begin again at the offset of all children that have come. If a child comes before that and needs
+// more, it begins at the offset of that child. The same goes while nothing has come yet; once something has come, that is
+// for the others first.
 func TestWhoComesAMomentLaterIsNotLeftOut(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.Hop})
 	a.Expect([]string{"first", "second"})

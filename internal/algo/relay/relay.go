@@ -40,23 +40,23 @@ type Action uint8
 
 // The actions.
 const (
-	// Pace lets the others wait for it, down to a floor.
+	// Pace makes the other children wait for it, down to a floor rate.
 	Pace Action = iota
-	// Detach feeds it from the cache; when that is full, it waits until the others are done.
+	// Detach feeds it from the cache. If the cache is full it loses its place there, and waits until the others are done.
 	Detach
-	// Evict gives it up when it lags too far or too long.
+	// Evict gives it up if it lags too far or for too long.
 	Evict
 )
 
 // Rules are what an account goes by.
 type Rules struct {
 	Mode Mode
-	// Grain is what is discarded at once: a multiple of it, from the start. 0 is one byte.
+	// Grain is the unit in which the cache discards: always a multiple of it, counted from the start. 0 means one byte.
 	Grain uint64
-	// Window is how many bytes may be under way in EndToEnd, beyond what all children have.
+	// Window is, for EndToEnd, how many bytes may be under way beyond what all children have.
 	Window uint64
 	Slow   Action
-	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 is never.
+	// FloorRate is the rate, in bytes per second, below which Pace gives a child up; 0 means never.
 	FloorRate uint64
 	// LagBytes and LagTime are how far a child may fall behind with Evict; 0 is no limit. What a child lacked
 	// when it came, or when it went on after waiting, does not count, nor the time in which it catches up on that.
@@ -79,7 +79,7 @@ type Account struct {
 	credit    uint64
 	room      uint64 // how many bytes the cache has for this delivery
 	ended     bool   // arrived is all there is
-	length    uint64 // all there is, once that is known; it stays so when it begins again
+	length    uint64 // the length of the whole, once known; it stays when the delivery begins again
 	maxCached uint64
 	full      time.Time // when the cache was last full of what some children lack
 	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
@@ -100,7 +100,7 @@ type child struct {
 	stood    bool // it took nothing for longer than any path is, and was not heard of since
 }
 
-// mark is where the agent was at a time; a child that reaches it late is slow.
+// mark is an offset that the agent had reached at a time. A child that reaches it late is slow.
 type mark struct {
 	offset uint64
 	acked  uint64
@@ -182,15 +182,14 @@ func (a *Account) Attached() bool {
 	return false
 }
 
-// Park has a child wait until the others are done: the cache no longer holds what it needs.
+// Park makes a child wait until the others are done: the cache no longer holds what it needs.
 func (a *Account) Park(name string) {
 	if c := a.children[name]; c != nil {
 		c.parked = true
 	}
 }
 
-// Detach notes that a child's link ended. What it acknowledged stays acknowledged:
-// it may come back, or another for it.
+// Detach notes that a child's link has ended. What it acknowledged stays acknowledged: it may come back, or another link for it.
 func (a *Account) Detach(name string) {
 	if c := a.children[name]; c != nil {
 		c.attached, c.sent = false, c.acked
@@ -235,7 +234,7 @@ func (a *Account) Arrived(upTo uint64) {
 	a.maxCached = max(a.maxCached, a.Cached())
 }
 
-// End notes that all has arrived: there is no more to come.
+// End notes that everything has arrived.
 func (a *Account) End() { a.ended, a.length = true, a.arrived }
 
 // Bare reports whether nothing has come since the delivery began, so that the parent has confirmed nothing of what the children
@@ -267,8 +266,7 @@ func (a *Account) Restart(from uint64) {
 	}
 }
 
-// floor returns the offset before which no child needs anything any more. Without
-// children all that has arrived is needed by nobody.
+// floor returns the offset before which no child needs anything any more. Without children nobody needs what has arrived.
 func (a *Account) floor() uint64 {
 	floor := a.arrived
 	for _, c := range a.children {
@@ -279,23 +277,23 @@ func (a *Account) floor() uint64 {
 	return floor
 }
 
-// Cached returns how much the cache holds that some child has not acknowledged. This,
-// not what is kept for children to come, is the cached data of §IV-B.
+// Cached returns how many bytes the cache holds that some child has not acknowledged. This is the
+// cached data of §IV-B, which does not include what is kept for children to come.
 func (a *Account) Cached() uint64 { return a.arrived - max(min(a.floor(), a.arrived), a.discarded) }
 
-// MaxCached returns the most that Cached was.
+// MaxCached returns the highest value that Cached has had.
 func (a *Account) MaxCached() uint64 { return a.maxCached }
 
-// Held returns all that the cache holds.
+// Held returns how many bytes the cache holds.
 func (a *Account) Held() uint64 { return a.arrived - a.discarded }
 
-// Offset returns up to where everything has arrived.
+// Offset returns the offset before which everything has arrived.
 func (a *Account) Offset() uint64 { return a.arrived }
 
-// Discarded returns up to where the cache no longer has anything.
+// Discarded returns the offset before which the cache no longer has anything.
 func (a *Account) Discarded() uint64 { return a.discarded }
 
-// Ack returns up to where the parent is told that everything is acknowledged.
+// Ack returns the offset before which everything is acknowledged to the parent.
 //
 // "When session agent SA1 receives successive packets […] it caches the received
 // packets, and then immediately returns acknowledgment (ACK) packets to the sender"
@@ -308,16 +306,15 @@ func (a *Account) Ack() uint64 {
 	return a.arrived
 }
 
-// Credit returns up to where the parent may send. It never takes back what it once
-// promised over a link, and never promises what there is no room for, so that nothing that
-// was accepted is ever dropped.
+// Credit returns the offset up to which the parent may send. It never goes back on what was
+// promised over a link, and never promises more than there is room for: so nothing that was
+// accepted is ever dropped.
 func (a *Account) Credit() uint64 { return a.credit }
 
-// Withdraw takes back what was promised over a link that has ended, and did not come.
+// Withdraw takes back what was promised over a link that has ended, as far as it did not come.
 func (a *Account) Withdraw() { a.credit = a.arrived }
 
-// Want returns how much room the cache should have for this delivery at best: all of it
-// that the mode lets come.
+// Want returns how much room the cache should have for this delivery at best: enough for all that the mode allows to come.
 func (a *Account) Want(length uint64) uint64 {
 	target := length
 	if a.rules.Mode == EndToEnd {
@@ -326,8 +323,8 @@ func (a *Account) Want(length uint64) uint64 {
 	return max(target, a.credit) - a.discarded
 }
 
-// Reserve says how much room the cache has for this delivery, and gives credit for it.
-// Room can shrink only by what was not promised yet.
+// Reserve says how much room the cache has for this delivery, and gives credit for it. Room that
+// was promised is never taken back.
 func (a *Account) Reserve(room, length uint64) {
 	a.room = room
 	a.credit = max(a.credit, min(a.discarded+room, a.discarded+a.Want(length)))
@@ -346,8 +343,8 @@ func (a *Account) Discard(needed, limit uint64) (upTo uint64) {
 	return a.discarded
 }
 
-// DiscardAll returns up to where the cache should discard when nothing more is under way: what is left
-// need not fill a grain then.
+// DiscardAll returns the offset up to which the cache should discard when nothing more is under way;
+// the last bytes need not fill a grain then.
 func (a *Account) DiscardAll(limit uint64) (upTo uint64) {
 	if min(limit, a.floor()) >= a.arrived {
 		a.discarded = a.arrived

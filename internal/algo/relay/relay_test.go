@@ -35,7 +35,7 @@ func newAgent(t *testing.T, rules relay.Rules, room uint64, children ...string) 
 // settle gives credit for the room that there is.
 func (a *agent) settle() { a.Reserve(a.room, a.length) }
 
-// receive has packets come from the parent, of a block each.
+// receive makes packets of a block each come from the parent.
 func (a *agent) receive(packets uint64) {
 	a.Helper()
 	upTo := a.Offset() + packets*block
@@ -58,7 +58,7 @@ func (a *agent) beginAgain() {
 	a.receive(4)
 }
 
-// ack has a child be sent and acknowledge so many packets in all.
+// ack sends a child so many packets in all, and has it acknowledge them.
 func (a *agent) ack(child string, packets uint64) {
 	a.Helper()
 	a.Sent(child, packets*block)
@@ -241,8 +241,8 @@ func TestWhatIsLeftOfAnEndedDeliveryNeedNotFillAGrain(t *testing.T) {
 	}
 }
 
-// Detach: the slow one loses its place in a full cache, and the others go on. When they
-// are done, the delivery begins again for it.
+// Detach: the slow child loses its place in a full cache, and the others go on. When they are done,
+// the delivery begins again for it.
 func TestDetachedChildIsServedAfterTheOthers(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "slow")
 	a.length = 8 * block
@@ -289,8 +289,8 @@ func TestDetachedChildComesAgainAndWaits(t *testing.T) {
 	}
 }
 
-// Two lost their place, one of them because its machine was busy for a moment. When it begins again for both, that one is
-// far beyond what comes, and waits for what comes after it: the slow one loses its place again.
+// Two children lost their place, one of them because its machine was busy for a moment. When the delivery begins again
+// for both, that one is far beyond what comes, and waits for what comes after: so the slow one loses its place again.
 func TestDetachedChildHoldsUpNoOtherThatWasDetached(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "busy", "slow")
 	a.length = 16 * block
@@ -307,7 +307,7 @@ func TestDetachedChildHoldsUpNoOtherThatWasDetached(t *testing.T) {
 		a.receive(4)
 		a.ack("fast", upTo)
 	}
-	a.ack("busy", 8) // it was on its way
+	a.ack("busy", 8) // this was on its way
 	a.End()
 	a.beginAgain()
 	a.ParkSlowest(start.Add(2 * time.Second))
@@ -348,7 +348,7 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	if a.Discard(block, 0); a.Serves("slow") {
 		t.Error("the one that waits is served")
 	}
-	a.ack("slow", 1) // it was on its way
+	a.ack("slow", 1) // this was on its way
 	a.Discard(block, math.MaxUint64)
 	a.settle()
 	a.receive(1)
@@ -369,7 +369,7 @@ func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
 	a.ack("hangs", 4)
 	a.ParkSlowest(start)
 	a.ParkSlowest(start.Add(time.Second))
-	a.ack("slow", 1) // it was on its way
+	a.ack("slow", 1) // this was on its way
 	a.Discard(block, math.MaxUint64)
 	a.settle()
 	a.receive(1)
@@ -481,7 +481,7 @@ func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
 	}
 }
 
-// Where the cache has less than is discarded at once, it is full until the last one has all, and that is always somebody.
+// Where the cache is smaller than a grain it is full until the last child has everything; one child is always the last.
 func TestNobodyIsParkedForBeingTheLast(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Grain: 8 * block}, 4*block, "first", "last")
 	a.length = 400 * block
@@ -521,7 +521,7 @@ func ExampleAccount() {
 	// Output: 0 1048576 1048576
 }
 
-// What the cache has given back since it began is lost; what it never had, or has, is not.
+// Bytes that the cache has given back since the delivery began are lost; those that it still has, or never had, are not.
 func TestWhatIsLostIsWhatWasHere(t *testing.T) {
 	a := relay.New(relay.Rules{Mode: relay.Hop})
 	a.Expect([]string{"Rx1"})

@@ -16,9 +16,9 @@ const (
 	longBrake = 5 * time.Second
 )
 
-// ParkSlowest chooses, where the rule is Detach and the cache is full of what only
-// some children lack, those that have to wait for the others to be done. It does
-// nothing while all are equally slow: then the cache is too small, not a child too slow.
+// ParkSlowest is for Detach, when the cache is full of bytes that only some children lack. It
+// returns those that now have to wait until the others are done. While all are equally slow it
+// returns none: then the cache is too small, not a child too slow.
 func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(now, brakeTime) }
 
 // ParkBrakes is ParkSlowest for a cache that has room, where only the mode, or the bound on what is cached of a stream, lets no more come.
@@ -105,7 +105,7 @@ func (a *Account) Slow(now time.Time) (evicted []string) {
 // lag returns how much has arrived that a child does not have.
 func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
 
-// paceTime is how long a child must be under the floor rate to be given up.
+// paceTime is how long a child must be below the floor rate to be given up.
 const paceTime = 5 * time.Second
 
 // beginAgain forgets how far behind a child was, and since when: it had to wait, or everything comes again. What it lacks when it

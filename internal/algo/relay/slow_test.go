@@ -53,8 +53,7 @@ func TestChildThatKeepsUpIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// What lay behind when a child came is not its fault: it is given up when it falls further
-// behind, or does not gain on it.
+// What a child lacked when it came is not its fault: it is given up only if it falls further behind, or does not catch up.
 func TestLatecomerIsNotSlow(t *testing.T) {
 	evict := relay.Rules{Slow: relay.Evict, LagBytes: 5 * block, LagTime: 10 * time.Second}
 	for name, tt := range map[string]struct {
@@ -86,8 +85,8 @@ func TestLatecomerIsNotSlow(t *testing.T) {
 	}
 }
 
-// The time for which a child waited until the others were done is not its fault, nor is what it lacks then. From there on
-// it is as any other.
+// A child is not to blame for the time in which it waited for the others, nor for what it lacks after that. From then on
+// it is treated as any other.
 func TestWhoWaitedIsNotSlow(t *testing.T) {
 	for name, rules := range map[string]relay.Rules{
 		"evicted by time":         {Slow: relay.Evict, LagTime: 10 * time.Second},

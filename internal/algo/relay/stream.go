@@ -10,7 +10,7 @@ import (
 // had from a cache only: the delivery cannot begin again from there.
 
 const (
-	// lullTime is how long all that do not wait must have what there is of a stream before those that wait go on.
+	// lullTime is how long all children that do not wait must have what there is of a stream before the waiting ones go on.
 	lullTime = 2 * time.Second
 	// lullMost is how much may come during a lull, or be under way to a child: to some logs something is added all the time.
 	lullMost = 256 << 10

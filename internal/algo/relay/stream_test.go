@@ -10,10 +10,11 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/relay"
 )
 
-// room is how much an agent of these tests has, and can have under way: more than may come in a lull.
+// room is how much room the agent of these tests has, and how much can be under way: more than may come in a lull.
 const room = 400 * block
 
-// detached returns an agent of a stream that has no more room, and one that has lost its place there with what it lacks.
+// detached returns the agent of a stream that has no more room. One child, "slow", has lost its place there, and the cache
+// no longer has what it lacks.
 func detached(t *testing.T, mode relay.Mode, others ...string) *agent {
 	a := newAgent(t, relay.Rules{Mode: mode, Window: room, Slow: relay.Detach, Stream: true}, room, append(others, "fast", "slow")...)
 	a.receive(400)
@@ -78,7 +79,7 @@ func TestWhoWaitsForAStreamGoesOnInALull(t *testing.T) {
 	}
 }
 
-// A stream that flows has no lull, be it that little is under way at each moment.
+// A stream that flows has no lull, even if little is under way at each moment.
 func TestStreamThatFlowsHasNoLull(t *testing.T) {
 	a := detached(t, relay.Hop)
 	has := uint64(400)
@@ -267,8 +268,8 @@ func TestWhoWaitsGoesOnFromTheCache(t *testing.T) {
 	}
 }
 
-// Where it begins again for one, the others have been where it is, and wait for what comes after: it keeps its place for as long as it takes
-// something, and loses it when it takes nothing for a while.
+// If a delivery begins again for one child, the others have had those bytes, and wait for what comes after them. The child keeps its place
+// as long as it takes something, and loses it when it takes nothing for a while.
 func TestWhoIsBegunAgainForHoldsUpNobodyForGood(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, 4*block, "ahead", "behind")
 	a.Attach("ahead", 100*block, start)
@@ -289,8 +290,8 @@ func TestWhoIsBegunAgainForHoldsUpNobodyForGood(t *testing.T) {
 	}
 }
 
-// Where the cache has room, and the mode lets no more come, somebody loses the place too who holds up others; but that
-// takes longer than any path does.
+// If the cache has room but the mode lets no more come, a child that holds up others loses its place, too; but only
+// after longer than any path takes.
 func TestWhoBrakesLosesItsPlace(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: 4 * block, Slow: relay.Detach}, 100*block, "fast", "slow")
 	a.receive(4)

@@ -6,16 +6,16 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// link is one from an agent to another that feeds agents itself.
+// link leads from an agent to a child that is an agent and feeds agents itself.
 type link struct {
 	parent, child string
 	from, to      Flow
-	beside        uint64 // the rate of the best of the other agents that the parent feeds
-	gives         uint64 // the rate at which it gives to all that it feeds, members too
-	share         uint64 // what its uplink has for each that it feeds; 0 if that is not known
+	beside        uint64 // the highest rate among the other agents that the parent feeds
+	gives         uint64 // the rate at which the parent gives to all that it feeds, members too
+	share         uint64 // the parent's uplink divided by the agents that it feeds; 0 if the uplink is not known
 }
 
-// linkTo returns the link from an agent to another that feeds agents, if this is one.
+// linkTo returns the link to an agent from its parent, or nil if the parent is no agent or the child feeds no agents.
 func linkTo(t *tree.Tree, child string, flows Flows) *link {
 	name, _ := t.Parent(child)
 	parent, _ := t.Node(name)
@@ -64,7 +64,7 @@ func (l *link) isBehind(length uint64) bool {
 // waits returns how much the parent has that the child has not.
 func (l *link) waits() uint64 { return l.from.Bytes - min(l.from.Bytes, l.to.Bytes) }
 
-// lasts returns how long so much takes at the child's rate.
+// lasts returns how long so many bytes take at the child's rate.
 func (l *link) lasts(bytes uint64) time.Duration {
 	return time.Duration(float64(bytes) / float64(l.to.Rate) * float64(time.Second))
 }

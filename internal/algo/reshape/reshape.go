@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// minWait is how long what waits for an agent must take, at its rate.
+	// minWait is how long the bytes that wait for an agent must take at its rate.
 	minWait = 2 * time.Second
-	// minBehind is how much must wait at least.
+	// minBehind is how many bytes must wait at least.
 	minBehind = 1 << 20
-	// minLeft is how long the rest must take: a delivery that is about to end is left alone.
+	// minLeft is how long the rest must take at the agent's rate: a delivery that is about to end is left alone.
 	minLeft = 3 * time.Second
-	// look is how often to look while data flows, and how long an agent must be behind.
+	// look is the time between two looks while data flows, and how long an agent must be behind.
 	look = time.Second
 	// settle is how long the neighbours of an agent that moved are left alone at least: until minBehind
 	// has come at the rate that was too slow.
@@ -47,7 +47,7 @@ const (
 	better = 1.5
 )
 
-// Flow is how a delivery goes on at one agent.
+// Flow is the progress of a delivery at one agent or member.
 type Flow struct {
 	Bytes uint64    // how much it has
 	At    time.Time // when it said so
@@ -60,7 +60,7 @@ func (f Flow) isFresh(now time.Time) bool { return now.Sub(f.At) <= heard }
 // Flows are how agents and members say that they get on, by their names in the tree.
 type Flows map[string]Flow
 
-// Why is why an agent moves.
+// Why says why an agent moves.
 type Why int
 
 // An agent goes lower because it lags behind the agent that feeds it. Or it changes places with that agent, which
@@ -113,7 +113,7 @@ type peak struct {
 	at   time.Time
 }
 
-// after returns the peak that is one after a rate.
+// after returns the peak when the agent has just taken at a rate.
 func (p peak) after(rate uint64, now time.Time) peak {
 	if rate >= p.rate || rate > 0 && now.Sub(p.at) >= memory {
 		return peak{rate, now}
@@ -203,7 +203,7 @@ func (w *Watch) relief(l *link) (move Move, is bool) {
 // Moved notes that an agent has moved from one tree to another.
 func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	shown := time.Duration(minBehind / float64(max(move.Rate, 1)) * float64(time.Second))
-	until := now.Add(min(max(shown, settle), rest)) // what is moved for is seen by then
+	until := now.Add(min(max(shown, settle), rest)) // by then it shows whether the move was right
 	switch move.Why {
 	case Lags:
 		t := &trial{moved: move.Node, rate: move.Rate, gave: move.Gave, heirs: map[string]bool{}, judge: until}
@@ -234,7 +234,7 @@ func (w *Watch) Stays(name string, now time.Time) {
 	w.leave(name, now.Add(rest))
 }
 
-// leave leaves an agent alone for a while, and forgets how it did where it was.
+// leave leaves an agent alone until a time, and forgets that it was behind.
 func (w *Watch) leave(name string, until time.Time) {
 	if until.After(w.quiet[name]) {
 		w.quiet[name] = until

@@ -26,9 +26,9 @@ type network struct {
 	watch  *reshape.Watch
 	now    time.Time
 	length uint64
-	down   map[string]uint64 // what an agent's link takes; of the first, what the sender sends
-	up     map[string]uint64 // what an agent gives to all that it feeds, if that is less than a link carries
-	weight map[string]uint64 // of the links to it, where more than one: who has twice that of another gets twice as much
+	down   map[string]uint64 // the rate that an agent's link takes; for the first agent, the rate of the sender
+	up     map[string]uint64 // the rate at which an agent gives to all that it feeds, if less than a link carries
+	weight map[string]uint64 // of the link to an agent; links share what a parent gives in proportion to it
 	bytes  map[string]uint64
 	looked map[string]uint64 // bytes at the last look
 	due    time.Time
@@ -43,7 +43,7 @@ type network struct {
 	ended   map[string]time.Time // when they had all
 }
 
-// chain returns a sender and agents a0, a1, … in a chain that takes the rates given.
+// chain returns a sender and agents a00, a01, … in a chain whose links take the given rates.
 func chain(t rapid.TB, length, uplink uint64, rates ...uint64) *network {
 	t.Helper()
 	nodes := []tree.Node{{Name: "s", Cluster: "x"}}
@@ -64,7 +64,7 @@ func chain(t rapid.TB, length, uplink uint64, rates ...uint64) *network {
 	return n
 }
 
-// run lets time pass until all have all, or for so long.
+// run lets time pass until all agents have everything, but not longer than most.
 func (n *network) run(most time.Duration) {
 	for end := n.now.Add(most); n.now.Before(end) && !n.done(); n.now = n.now.Add(tick) {
 		n.flow()
@@ -83,7 +83,7 @@ func (n *network) done() bool {
 	return true
 }
 
-// flow moves bytes down the tree, those at the bottom first: nothing passes two agents at once.
+// flow moves bytes down the tree, from the bottom up, so that nothing passes two agents in one tick.
 func (n *network) flow() {
 	names := n.t.Names()
 	slices.Reverse(names)
@@ -100,7 +100,7 @@ func (n *network) flow() {
 	}
 }
 
-// share returns what an agent gives to one that it feeds.
+// share returns the rate at which an agent gives to a child.
 func (n *network) share(parent, child string) uint64 {
 	var all uint64
 	for _, fed := range n.t.Children(parent) {
@@ -141,7 +141,7 @@ func (n *network) look() {
 	n.t, n.moves, n.moved = after, append(n.moves, move), append(n.moved, n.now)
 }
 
-// learn notes who was found to be slow, or not to be.
+// learn notes which agents were found to be slow, or not to be.
 func (n *network) learn() {
 	for name, rate := range n.watch.Slow() {
 		if n.slow[name] = rate; rate == 0 {
@@ -195,8 +195,8 @@ func TestEqualAgentsStay(t *testing.T) {
 	}
 }
 
-// Where nothing is known of the agent above, one move tells that the next one takes no more, and one to and fro
-// that it is not the one above that is to blame. So it is if its uplink is not what it is said to be.
+// Where nothing is known of the parent, one move shows that the next agent takes no more, and a swap to and fro
+// shows that the parent is not to blame. The same holds if the parent's uplink is less than it is said to be.
 func TestOneTrialForEachLimit(t *testing.T) {
 	for _, uplink := range []uint64{0, 1000 * megabyte} {
 		n := chain(t, 3000*megabyte, uplink, 1000*megabyte, 10*megabyte, 10*megabyte, 10*megabyte, 10*megabyte)
@@ -225,8 +225,8 @@ func TestSlowGiverMovesToTheBottom(t *testing.T) {
 	}
 }
 
-// A link to an agent may take more of what the one above gives than that of the agent before it did, from members who
-// get the less: that does not make the former slow.
+// A link may get a larger share of what the parent gives than the link of the agent that was there before, because
+// members get less. That does not make the former agent slow.
 func TestWhoTakesFromOthersIsNotFaster(t *testing.T) {
 	n := chain(t, 1000*megabyte, 0, slices.Repeat([]uint64{10 * megabyte}, 5)...)
 	var err error
@@ -310,7 +310,7 @@ func TestSilenceIsNotLag(t *testing.T) {
 	for _, who := range []string{"a00", "a01"} {
 		n := chain(t, 3000*megabyte, 1000*megabyte, slices.Repeat([]uint64{20 * megabyte}, 4)...)
 		n.run(5 * time.Second)
-		for name := range n.down { // all took more once
+		for name := range n.down { // all took more at first
 			n.down[name] = 10 * megabyte
 		}
 		for at := 20 * time.Second; at < 100*time.Second; at += 20 * time.Second {
@@ -321,7 +321,7 @@ func TestSilenceIsNotLag(t *testing.T) {
 	}
 }
 
-// What an agent took once says nothing for good: after ten minutes those are judged by what it takes since that it feeds.
+// What an agent took once does not count for ever: after ten minutes its children are compared with what it has taken since.
 func TestBestRatesAreForgotten(t *testing.T) {
 	n := chain(t, 30_000*megabyte, 1000*megabyte, slices.Repeat([]uint64{20 * megabyte}, 4)...)
 	atRate := func(rate uint64, long time.Duration, names ...string) {
@@ -349,7 +349,7 @@ func TestSeveralSlowAgents(t *testing.T) {
 	}
 }
 
-// "No node moves twice within its hysteresis time", however its link changes, and the tree stays one.
+// "No node moves twice within its hysteresis time", however its link changes, and the tree stays valid.
 func TestOscillatingLinks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := rapid.SliceOfN(rapid.SampledFrom([]uint64{megabyte, 5 * megabyte, 10 * megabyte}), 2, 8).Draw(t, "rates")
@@ -381,8 +381,8 @@ func random(t *testing.T, source *rand.Rand) *network {
 	return chain(t, 600*megabyte, 0, rates...)
 }
 
-// Where links stay as they are, moves are worth it: for each agent that has all much later than if nobody moved, there are
-// many that have it much earlier. That there is none is not promised: what is below an agent is not known before it is tried.
+// If links stay as they are, moves are worth it: for each agent that is done much later than without moves, many are done
+// much earlier. It is not promised that no agent is later: what an agent gives to others is not known before it is tried.
 func TestMovesHelpManyMoreThanTheyHarm(t *testing.T) {
 	const seed, much = 1, 30 * time.Second
 	earlier, later := 0, 0

@@ -12,27 +12,28 @@ const (
 	SeekPause = 5 * time.Second
 	// seekPatience is how long a parent must be better.
 	seekPatience = 10 * time.Second
-	// seekMost is how many nodes move at a time, and seekCalm how long nobody does afterwards.
+	// seekMost is how many nodes move at a time; after that nobody moves for seekCalm.
 	seekMost = 8
 	seekCalm = 5 * time.Second
-	// seekRest is how long a node that moved stays, the first time; each time twice as long, up
-	// to mostRest. So in the first ten minutes it moves five times at most, whatever its links do.
+	// seekRest is how long a node that has moved stays the first time; each time it is twice as
+	// long, up to mostRest. So in the first ten minutes a node moves five times at most, whatever
+	// its links do.
 	seekRest = 30 * time.Second
 	mostRest = 10 * time.Minute
 )
 
 // Seek finds better parents for the nodes of one delivery.
 //
-// The tree is to have "the capability to reconstruct the structures in response to changing
-// network conditions that affect delay and bandwidth utilization" (002 §3.1.2): a node moves to
-// a parent that is clearly better by now (tree.Nearer), and was at several looks.
+// The tree is to have "the capability to reconstruct the structures in response to changing network
+// conditions that affect delay and bandwidth utilization" (002 §3.1.2): a node moves to a parent
+// that is clearly better (tree.Nearer) and has been so for some time.
 type Seek struct {
 	since map[string]time.Time // since when there is a better parent
 	rests map[string]rests     // of nodes that moved
 	calm  time.Time
 }
 
-// rests is until when a node stays, and for how long it was told to.
+// rests says until when a node stays, and how long that pause is in all.
 type rests struct {
 	until time.Time
 	pause time.Duration
@@ -47,7 +48,7 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 	if now.Before(s.calm) {
 		return t, nil
 	}
-	maps.DeleteFunc(s.rests, func(_ string, of rests) bool { return now.Sub(of.until) >= mostRest }) // it is as if there was none
+	maps.DeleteFunc(s.rests, func(_ string, of rests) bool { return now.Sub(of.until) >= mostRest }) // its next pause is the first again
 	var gains []tree.Gain
 	seen := make(map[string]time.Time, len(s.since))
 	for _, node := range nodes {
@@ -75,13 +76,13 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 	return t, gains
 }
 
-// Stay notes that a node moved for another reason: it stays for a while, too.
+// Stay notes that a node has moved for another reason: it stays for a while, too.
 func (s *Seek) Stay(name string, now time.Time) { s.rest(name, now) }
 
-// Keep notes that a node moved away from a better parent, which served it badly: it stays for as long as any does.
+// Keep notes that a node has moved away from a better parent, which served it badly: it stays for the longest pause.
 func (s *Seek) Keep(name string, now time.Time) { s.rests[name] = rests{now.Add(mostRest), mostRest} }
 
-// rest has a node that moved stay for a while.
+// rest makes a node that moved stay for a while.
 func (s *Seek) rest(name string, now time.Time) {
 	last := s.rests[name]
 	pause := min(2*last.pause, mostRest)

@@ -13,7 +13,7 @@ import (
 
 const ms = time.Millisecond
 
-// distances are a tree, its members, and the round trips between all nodes as they are now.
+// distances is a tree, its members, and the round trips between all nodes as they are now.
 type distances struct {
 	t     *tree.Tree
 	seek  *reshape.Seek
@@ -23,7 +23,7 @@ type distances struct {
 	moved map[string][]time.Time
 }
 
-// sites returns a sender and agents at sites of their own, and members that belong to nobody.
+// sites returns a sender, agents at sites of their own, and members that are at no site.
 func sites(t rapid.TB, agents, members int, rtt func(a, b string) time.Duration) *distances {
 	t.Helper()
 	d := &distances{seek: reshape.NewSeek(), now: time.Unix(0, 0), rtt: map[tree.Pair]time.Duration{}, moved: map[string][]time.Time{}}
@@ -47,7 +47,7 @@ func sites(t rapid.TB, agents, members int, rtt func(a, b string) time.Duration)
 	return d
 }
 
-// run lets time pass, with a look at every pause.
+// run lets time pass, with a look at every pause, and returns how many nodes moved.
 func (d *distances) run(t rapid.TB, most time.Duration) (moves int) {
 	t.Helper()
 	for end := d.now.Add(most); d.now.Before(end); d.now = d.now.Add(reshape.SeekPause) {
@@ -67,7 +67,7 @@ func (d *distances) run(t rapid.TB, most time.Duration) (moves int) {
 	return moves
 }
 
-// whole returns the tree as it is measured, with the agents that were left out of it.
+// whole returns the tree with the present measurements, and with the agents that were left out of it.
 func (d *distances) whole(t rapid.TB) *tree.Tree {
 	t.Helper()
 	whole := d.t.Measured(tree.RTTs{Nodes: d.rtt})
@@ -95,7 +95,7 @@ func (d *distances) set(a, b string, rtt time.Duration) {
 }
 
 // "The capability to reconstruct the structures in response to changing network conditions that
-// affect delay" (002 §3.1.2): a better parent has a node, when it was better for a while.
+// affect delay" (002 §3.1.2): a node gets a better parent once that has been better for a while.
 func TestBetterParentIsTaken(t *testing.T) {
 	d := sites(t, 3, 1, equal)
 	if moves := d.run(t, time.Minute); moves != 0 {
@@ -116,7 +116,7 @@ func TestBetterParentIsTaken(t *testing.T) {
 	}
 }
 
-// What is better for a moment moves nobody.
+// A parent that is better for a moment moves nobody.
 func TestBetterForAMoment(t *testing.T) {
 	d := sites(t, 2, 1, equal)
 	from, _ := d.t.Parent("m0")
@@ -131,7 +131,7 @@ func TestBetterForAMoment(t *testing.T) {
 	}
 }
 
-// A group of members does not move at once.
+// The members of a group do not all move at once.
 func TestFewMoveAtATime(t *testing.T) {
 	d := sites(t, 2, 20, equal)
 	for i := range 20 {
@@ -146,8 +146,8 @@ func TestFewMoveAtATime(t *testing.T) {
 	}
 }
 
-// An oscillating link moves a node five times in any ten minutes at most, whatever its period;
-// and a network that does not change any more comes to rest.
+// An oscillating link moves a node at most five times in any ten minutes, whatever its period; and
+// a network that no longer changes comes to rest.
 func TestOscillatingDistances(t *testing.T) {
 	total, most := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -183,8 +183,7 @@ func TestOscillatingDistances(t *testing.T) {
 	}
 }
 
-// The fastest that a link can oscillate for one that looks: whenever the node has moved, its
-// parent is far again.
+// This is the fastest that a link can oscillate and have an effect: whenever the node has moved, its new parent is far again.
 func TestOscillatingAsFastAsItMoves(t *testing.T) {
 	d := sites(t, 2, 1, equal)
 	for d.now.Before(time.Unix(600, 0)) {

@@ -6,7 +6,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// slowness is how slow an agent turned out to be.
+// slowness describes how slow an agent turned out to be.
 type slowness struct {
 	rate   uint64    // how much it took, or gave, per second
 	parent string    // the agent of which it took so little; empty if it gave so little itself

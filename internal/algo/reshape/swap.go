@@ -8,12 +8,12 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// swap is that an agent, of which several took little, has changed places with one of them. That one is
-// fed by another now: if it takes more, the agent gives slowly.
+// swap notes that an agent, from which several children took little, has changed places with one of
+// them. That child is fed by another parent now: if it takes more there, the agent gives slowly.
 type swap struct {
 	with  string
-	rate  uint64 // that it took
-	best  uint64 // that it takes since
+	rate  uint64 // at which the child took
+	best  uint64 // the highest rate at which the child has taken since
 	judge time.Time
 }
 
@@ -21,7 +21,7 @@ type swap struct {
 func (w *Watch) judgeSwaps(t *tree.Tree, flows Flows, now time.Time) (move Move, found bool) {
 	for _, name := range slices.Sorted(maps.Keys(w.swaps)) {
 		swap := w.swaps[name]
-		swap.best = max(swap.best, flows[swap.with].Rate) // before it has all
+		swap.best = max(swap.best, flows[swap.with].Rate) // before the child has everything, when its rate falls
 		if now.Before(swap.judge) {
 			continue
 		}

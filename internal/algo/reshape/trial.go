@@ -17,7 +17,7 @@ type trial struct {
 	began Flows // of the children of the agent above, when the move was over
 }
 
-// judge finds out what moves were good for.
+// judge finds out what past moves were good for.
 func (w *Watch) judge(t *tree.Tree, flows Flows, now time.Time) {
 	for parent, trial := range w.trials {
 		switch children := t.Children(parent); {
@@ -56,15 +56,15 @@ func (w *Watch) conclude(parent string, t *trial, children []string, flows Flows
 		}
 	}
 	switch {
-	case isBetter(best, t.rate) && gives >= t.gave+max((best-t.rate)/2, t.gave/4): // what is measured errs by a fifth
+	case isBetter(best, t.rate) && gives >= t.gave+max((best-t.rate)/2, t.gave/4): // rates are measured with an error of a fifth
 		w.noteSlow(t.moved, slowness{rate: t.rate, parent: parent})
-	case isBetter(w.fed[parent], best): // it gave more: the next is slow itself
+	case isBetter(w.fed[parent], best): // the parent has given more before: the next agent is slow itself
 	case !isBetter(beside, t.rate):
 		w.limits[parent] = max(best, t.rate)
 	}
 }
 
-// since returns the rate at which a node has got more since it was so far; 0 if that is not known.
+// since returns the rate at which a node has got more since an earlier flow; 0 if that is not known.
 func (f Flow) since(earlier Flow) uint64 {
 	passed := f.At.Sub(earlier.At)
 	if earlier.At.IsZero() || passed <= 0 {

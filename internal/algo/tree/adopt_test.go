@@ -8,8 +8,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// Without fails only if no choice of parents for the children of the dead keeps the rules,
-// found by trying all.
+// Without fails only if no choice of parents for the children of the dead node keeps the rules: the test tries all choices.
 func TestWithoutFailsOnlyIfItMust(t *testing.T) {
 	const seed = 1
 	source := rand.New(rand.NewPCG(seed, 1))

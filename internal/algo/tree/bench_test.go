@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// computers gives trees of 500, 5000 and 100,000 nodes.
+// computers are the sizes of the trees: two nodes for each, so 500, 5000 and 100,000 nodes.
 var computers = []int{250, 2500, 50_000}
 
 func BenchmarkBuild(b *testing.B) {
@@ -33,7 +33,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkChange is what happens to a tree while data flows: one death, move or join.
+// BenchmarkChange measures what happens to a tree while data flows: one death, move or join.
 func BenchmarkChange(b *testing.B) {
 	for _, count := range computers {
 		nodes, rtt := zones(count, max(10, count/100))
@@ -64,8 +64,8 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// cast are the nodes of a tree to which something happens: an agent in the middle of its
-// cluster that feeds others, the gateway of a cluster that feeds another, and the ingress.
+// cast is a tree with the nodes to which something happens: an agent in the middle of its cluster
+// that feeds others, a gateway that feeds another cluster's, and the ingress.
 type cast struct {
 	inner, gateway, ingress string
 	without                 *tree.Tree // the inner agent

@@ -10,8 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// With a latency bound the rules hold too, and the bound does, or the path that breaks it is
-// one to a member.
+// With a latency bound the rules hold too. Either the bound is kept, or the path that breaks it leads to a member.
 func TestBuildWithinLatencyBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 20)
@@ -39,7 +38,7 @@ func TestBuildWithinLatencyBound(t *testing.T) {
 // usualFanOut is the limit for a load of which nothing is known.
 const usualFanOut = 3
 
-// A limit that is not given is the usual wherever that leaves room for all, and uplinks are alike.
+// Where no limit is given and uplinks are alike, the usual limit holds wherever it leaves room for all.
 func TestUsualFanOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 30)
@@ -55,8 +54,7 @@ func TestUsualFanOut(t *testing.T) {
 	})
 }
 
-// A member is fed by the agent beside it, and the usual limit suffices, where each computer
-// has one of both.
+// Where each computer has an agent and a member, the agent feeds the member beside it, and the usual limit suffices.
 func TestAgentsBesideMembers(t *testing.T) {
 	nodes, rtt := zones(100, 3)
 	built := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt})

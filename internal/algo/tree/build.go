@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Build arranges the nodes, of which the sender is one, into a tree. It fails with a
-// *FanOutError where the agents are too few for the limit given; with a *LatencyError where
-// it found no tree within the latency bound, about the best of those it tried; and otherwise
-// only if the input is wrong.
+// Build arranges the nodes, of which the sender is one, into a tree. If the agents are too few for
+// the given fan-out limit it fails with a *FanOutError. If it found no tree within the latency
+// bound it fails with a *LatencyError, about the best of the trees that it tried. Otherwise it
+// fails only on wrong input.
 //
 // All agents given are used: the caller leaves out agents that help nobody.
 func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
@@ -40,10 +40,10 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 type attempt struct {
 	limit     int  // fan-out
 	byLatency bool // near nodes go before strong ones
-	ingress   int  // the best agent to be the ingress, the second best, …
+	ingress   int  // which agent is the ingress: 0 is the best, 1 the second best, …
 }
 
-// attempts returns the ways to try, the best tree's first.
+// attempts returns the ways to arrange the tree, in the order in which to try them.
 func attempts(start *Tree) []attempt {
 	fanOut, bound := start.fanOut, start.bound
 	tries := []attempt{{fanOut, false, 0}}
@@ -70,11 +70,11 @@ type draft struct {
 	attempt
 	clusters []*cluster
 	entered  []*cluster
-	waiting  []*cluster // the others, the one to enter next first
-	spare    int        // how many nodes the entered can feed that are not of their cluster
-	inside   []int      // the cluster in which a place is fed, or none
-	outside  []int      // members fed in none
-	free     []int      // how many more an agent may feed
+	waiting  []*cluster // not entered yet, the next to enter first
+	spare    int        // how many nodes from outside their own cluster the entered clusters can still feed
+	inside   []int      // for each place, the cluster in which it is fed, or none
+	outside  []int      // members that are fed in no cluster
+	free     []int      // for each place, how many more the agent there may feed
 }
 
 // arrange gives every place its parent.
@@ -137,7 +137,7 @@ func (d *draft) lead(ingress int) {
 	}
 }
 
-// compareFrom orders places by nearness, then by strength.
+// compareFrom orders places: the one nearer to from goes first, then the stronger one.
 func (d *draft) compareFrom(from, a, b int) int {
 	return cmp.Or(cmp.Compare(d.hop(from, a), d.hop(from, b)), d.compareOrder(a, b))
 }

@@ -2,8 +2,9 @@ package tree
 
 import "time"
 
-// aside tells how far an agent is from the rest of its cluster: the sum of its hops, less what
-// they would be without a measurement of their own. The most central has the least.
+// aside returns how far an agent is from the rest of its cluster: the sum of its measured hops
+// there, less what these hops would cost if only the cluster's usual round trip were known. The
+// most central agent has the smallest sum.
 func (t *Tree) aside(agent int) (sum time.Duration) {
 	p := t.at(agent)
 	if p.node.Cluster == "" {
@@ -22,8 +23,8 @@ func (t *Tree) aside(agent int) (sum time.Duration) {
 	return sum
 }
 
-// reach is what it takes from a node over an agent to the rest of the agent's cluster, in the
-// mean, but for what is alike for all of them.
+// reach returns the mean cost from a node, over an agent, to the rest of the agent's cluster. What
+// is the same for all agents of the cluster is left out.
 func (d *draft) reach(c *cluster, from, agent int) time.Duration {
 	return d.hop(from, agent) + d.aside(agent)/time.Duration(max(c.needs(), 1))
 }

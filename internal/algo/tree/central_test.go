@@ -7,13 +7,12 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// apartInAZone are the round trips of four agents on a line, m1 to m4, far from the ends' to
-// each other.
+// apartInAZone returns the round trips between four agents on a line, m1 to m4: the ends are far from each other.
 func apartInAZone() tree.RTTs {
 	times := map[tree.Pair]time.Duration{}
 	for i, a := range []string{"m1", "m2", "m3", "m4"} {
 		for j, b := range []string{"m1", "m2", "m3", "m4"} {
-			if i != j { // both orders, as both measure
+			if i != j { // both orders, as both sides measure
 				times[tree.Pair{A: a, B: b}] = time.Duration(max(i-j, j-i)) * 10 * ms
 			}
 		}
@@ -29,8 +28,8 @@ func zone(m2 uint64) []tree.Node {
 	}
 }
 
-// Of agents that are as strong, the most central enters a cluster (m1 goes first by name), and
-// the most central of those that are left follows it when it dies.
+// Of agents of equal strength the most central enters a cluster (m1 would be first by name). When
+// it dies, the most central of those left takes its place.
 func TestGatewayIsCentral(t *testing.T) {
 	now := build(t, "s", zone(0), tree.Bound{FanOut: 4, RTT: apartInAZone()})
 	wantParent(t, now, "m2", "a")
@@ -41,7 +40,7 @@ func TestGatewayIsCentral(t *testing.T) {
 	wantParent(t, after, "m3", "a")
 }
 
-// Capacity goes before: a central agent with a weak uplink stays below.
+// Capacity goes before nearness: a central agent with a weak uplink stays below.
 func TestGatewayIsStrongBeforeItIsCentral(t *testing.T) {
 	now := build(t, "s", zone(1), tree.Bound{FanOut: 4, RTT: apartInAZone()})
 	wantParent(t, now, "m3", "a")

@@ -10,15 +10,15 @@ import (
 type cluster struct {
 	label   string
 	agents  []int // the gateway first, the others by strength
-	members []int // fed inside over a link, by strength
-	places  int   // how many its agents may feed
-	raise   int   // how many more than suits it each of them may feed
+	members []int // members fed inside over a link, by strength
+	places  int   // how many nodes its agents may feed
+	raise   int   // how many more than suits it each agent may feed
 	extra   int   // how many more its gateway may feed
-	spare   int   // how many from outside the cluster can feed
-	wanted  bool  // it has members, or is the nearest to one
-	placed  int   // how many of the agents are
+	spare   int   // how many nodes from outside the cluster it can feed
+	wanted  bool  // it has members, or is the cluster nearest to a member
+	placed  int   // how many of the agents are placed
 	open    []int // placed agents that are free to feed another
-	free    int   // how many others these can feed
+	free    int   // how many more nodes these can feed
 }
 
 func (c *cluster) leadBy(gateway int) {
@@ -30,7 +30,7 @@ func (c *cluster) leadBy(gateway int) {
 // needs returns how many nodes the cluster's agents feed inside of it.
 func (c *cluster) needs() int { return len(c.agents) - 1 + len(c.members) }
 
-// raiseBy lets each agent of the cluster feed so many more than suits it, with an uplink as it has.
+// raiseBy lets each agent of the cluster feed so many more nodes than suit its uplink.
 func (d *draft) raiseBy(c *cluster, more int) {
 	c.raise, c.places = more, len(c.agents)*more
 	for _, agent := range c.agents {
@@ -66,8 +66,8 @@ func (d *draft) formClusters() {
 	}
 }
 
-// homes returns for each place the number of its cluster, among those that have agents, by
-// the strength of their strongest; or none.
+// homes returns, for each place, the number of its cluster, or none. Only clusters with agents have
+// numbers, in the order of their strongest agents.
 func (t *Tree) homes(order []int) []int {
 	numbers, homes, next := map[string]int{}, make([]int, t.places.length), 0
 	for _, i := range order {
@@ -98,8 +98,8 @@ func (t *Tree) homes(order []int) []int {
 	return homes
 }
 
-// spareWeak lets a chain's gateways feed one more where the chain ends at a weak agent: that
-// one would hold up all clusters that it feeds.
+// spareWeak lets a chain's gateway feed one more where the chain ends at a weak agent: that agent
+// would hold up all clusters that it feeds.
 func (d *draft) spareWeak() {
 	for _, c := range d.clusters {
 		strongest, weakest := d.at(c.agents[0]).node.Capacity(), d.at(c.agents[len(c.agents)-1]).node.Capacity()
@@ -107,8 +107,9 @@ func (d *draft) spareWeak() {
 	}
 }
 
-// setLimits says how many each agent feeds at most, and returns the ingress. Where the bound left
-// that open, it is raised as little as needed, first in the clusters that are short, then in all.
+// setLimits decides how many nodes each agent feeds at most, and returns the ingress. If the bound
+// gives no fan-out limit, the limit is raised as little as needed: first in the clusters that are
+// short of places, then in all.
 func (d *draft) setLimits() (ingress int, err error) {
 	d.spareWeak()
 	for raise := 0; ; raise++ {

@@ -9,10 +9,10 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// cables are a small network as it is laid: each node is where some cables meet, and bytes go the shortest way.
+// cables is a small network as it is laid: each node is where some cables meet, and bytes go the shortest way.
 type cables struct {
 	network
-	ways map[[2]string][]int // the cables from one node to another, each way with a number of its own
+	ways map[[2]string][]int // the cables on the way from one node to another; each direction of a cable has a number of its own
 	time map[[2]string]time.Duration
 }
 
@@ -60,8 +60,8 @@ func lay(source *rand.Rand) cables {
 	return c
 }
 
-// strain returns how many copies the cable carries that carries most, and by how much longer bytes are under way to a
-// member than by unicast, in the mean.
+// strain returns the number of copies on the busiest cable, and the mean factor by which the way to a member is
+// longer than by unicast.
 func (c cables) strain(parent map[string]string) (stress int, stretch float64) {
 	var copies [64]int
 	members := 0
@@ -82,7 +82,7 @@ func (c cables) strain(parent map[string]string) (stress int, stretch float64) {
 	return stress, stretch / float64(max(1, members))
 }
 
-// The stress and the stretch of trees against the least that any tree has: Build minimizes neither by itself.
+// Stress and stretch of Build's trees are compared with the least that any tree has; Build minimizes neither for its own sake.
 func TestCopiesAgainstTheOptimum(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 0))
 	var stress, stretch, optimal float64

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// A change of a large tree is small beside building it, and building it needs memory for what is in it and no more. How
-// long both take is in docs/benchmarks.md.
+// A change of a large tree costs little beside building it, and building it needs no more memory than its contents do.
+// docs/benchmarks.md says how long both take.
 func TestChangesAreSmallBesideBuilding(t *testing.T) {
 	nodes, rtt := zones(50_000, 500) // and as many members
 	bound := tree.Bound{RTT: rtt}
@@ -39,7 +39,7 @@ func TestChangesAreSmallBesideBuilding(t *testing.T) {
 	}
 }
 
-// quickest returns the least time that something takes, of some tries.
+// quickest returns the shortest time that something took in several tries.
 func quickest(t *testing.T, tries int, try func() (*tree.Tree, error)) (least time.Duration) {
 	t.Helper()
 	for range tries {

@@ -10,17 +10,17 @@ import (
 const (
 	assumedInside  = 500 * time.Microsecond // within a cluster
 	assumedAround  = AroundZone / 2         // between clusters of a zone
-	assumedBetween = 50 * time.Millisecond  // between others
+	assumedBetween = 50 * time.Millisecond  // between any others
 )
 
-// AroundZone is what a round trip between clusters of a zone is taken for that was not measured.
+// AroundZone is the assumed round trip between two clusters of a zone that was not measured.
 const AroundZone = 4 * time.Millisecond
 
 // distances are RTTs with names replaced by numbers, for quick look-up.
 type distances struct {
 	ids, labels     map[string]uint32
 	nodes, clusters map[[2]uint32]time.Duration
-	peers           map[uint32][]string // by the number of a node: those with which a time was measured
+	peers           map[uint32][]string // for each node's number, the names of the nodes to which a time was measured
 }
 
 func measure(rtt RTTs) *distances {
@@ -55,7 +55,7 @@ func number(times map[Pair]time.Duration, ids map[string]uint32) map[[2]uint32]t
 
 func ordered(a, b uint32) [2]uint32 { return [2]uint32{min(a, b), max(a, b)} }
 
-// rtt returns the time between two nodes, and whether it was measured.
+// rtt returns the round trip between two nodes, and whether it was measured.
 func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 	if a.id != 0 && b.id != 0 {
 		if rtt, measured := d.nodes[ordered(a.id, b.id)]; measured {
@@ -69,13 +69,13 @@ func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 	return 0, false
 }
 
-// step returns what the hop from a parent to a child adds to a way.
+// step returns what the hop from a parent to a child adds to a path.
 func (d *distances) step(parent, child *place) way {
 	hop, unmeasured := d.hop(parent, child)
 	return way{hop, 1, Latency{hop * time.Duration(1-unmeasured), unmeasured}}
 }
 
-// hop returns what the hop between two nodes costs, and how many of it were not measured.
+// hop returns what the hop between two nodes costs, and 1 if it was not measured, else 0.
 func (d *distances) hop(a, b *place) (time.Duration, int) {
 	if rtt, measured := d.rtt(a, b); measured {
 		return rtt / 2, 0

@@ -3,8 +3,8 @@
 // The rule, and where it comes from:
 //
 //   - A session agent duplicates what it receives, so the sender sends once and a link
-//     carries one copy (000 §II-B). The sender feeds one agent, its ingress: one of its own
-//     cluster where that has agents, the one it prefers before the nearest.
+//     carries one copy (000 §II-B). The sender feeds one agent, its ingress: an agent of its
+//     own cluster if there is one, before all the agent beside it; else the nearest.
 //   - "Minimize duplicate packets along router-to-router links […]. Perform the bulk of
 //     packet redistribution within host clusters" (002 §3.1.2). A cluster that has agents
 //     is entered once, by its gateway; everything else of it is fed inside. Clusters are

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Elsewhere returns the tree with a member at the best agent that does not feed it now, and is none of several:
-// of its cluster if there is one, else anywhere. It fails with a *FanOutError if none has room.
+// Elsewhere returns the tree with a member moved to the best other agent: not the one that feeds it now, and
+// none of those named in but. If its cluster has such an agent the member stays in the cluster, else it may go
+// anywhere. Elsewhere fails with a *FanOutError if none of these agents has room.
 func (t *Tree) Elsewhere(name string, but ...string) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || t.agent(at) || t.at(at).parent == none || !t.agent(t.at(at).parent) {

@@ -61,8 +61,7 @@ func (d *draft) enterAll() {
 	}
 }
 
-// enterNext enters the next cluster, and if there is room for one only, the next that
-// brings room.
+// enterNext enters the next waiting cluster or, if there is room for one only, the next one that brings room.
 func (d *draft) enterNext() {
 	at := 0
 	if d.spare == 1 {

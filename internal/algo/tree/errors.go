@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// FanOutError says that the agents are too few for the fan-out limit that was given.
+// FanOutError says that there are too few agents for the given fan-out limit.
 type FanOutError struct {
 	Cluster string // where; empty if it is the whole tree, or a cluster without label
 	Limit   int
-	Places  int // what the agents there can feed
-	Nodes   int // what they would have to
+	Places  int // how many nodes the agents there can feed
+	Nodes   int // how many they would have to feed
 }
 
 // Error tells what does not fit where.
@@ -25,17 +25,17 @@ func (e *FanOutError) Error() string {
 
 // LatencyError says that a member is farther from the sender than the bound allows.
 type LatencyError struct {
-	Path    []string // the worst one, from the sender to the member
+	Path    []string // the worst path, from the sender to the member
 	Latency Latency
 	Limit   time.Duration
 }
 
-// Error names the path.
+// Error names the path that is too long.
 func (e *LatencyError) Error() string {
 	return fmt.Sprintf("tree: %v from the sender over %s, and the limit is %v", e.Latency, strings.Join(e.Path, " > "), e.Limit)
 }
 
-// String returns the time, and how many hops are missing in it as +1?, +2? and so on.
+// String returns the time; +1?, +2? and so on tell how many hops are missing in it.
 func (l Latency) String() string {
 	if l.Unmeasured == 0 {
 		return l.Measured.String()
@@ -65,7 +65,7 @@ func (t *Tree) stillKeeps(earlier *Tree) error {
 	return nil
 }
 
-// worst returns the member with the longest measured time; of several the first by name.
+// worst returns the member with the longest measured time; of several, the first by name.
 func (t *Tree) worst() (worst int, longest Latency) {
 	ways := t.ways()
 	for at, p := range t.all() {

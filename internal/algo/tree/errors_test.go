@@ -34,7 +34,7 @@ func TestWrongInput(t *testing.T) {
 	}
 }
 
-// A limit that is given is kept or refused; one that is not is raised as little as needed.
+// A limit that is given is kept or refused; one that is not given is raised as little as needed.
 func TestTooFewAgents(t *testing.T) {
 	nodes := []tree.Node{member("s", "x", ""), agent("a", "x", 0), agent("b", "y", 0), agent("c", "y", 0)}
 	for _, name := range []string{"1", "2", "3", "4", "5", "6"} {
@@ -54,7 +54,7 @@ func TestTooFewAgents(t *testing.T) {
 	}
 }
 
-// "A specified delay constraint" (002 §3) is kept where it can be, else the path is named.
+// "A specified delay constraint" (002 §3) is kept where that is possible; elsewhere the path that breaks it is named.
 func TestLatencyBound(t *testing.T) {
 	nodes, rtt := networks(2, 100*time.Millisecond)
 	bound := tree.Bound{RTT: rtt, MaxLatency: 120 * time.Millisecond}
@@ -81,7 +81,7 @@ func TestLatencyBoundChangesTheTree(t *testing.T) {
 	}
 }
 
-// What was not measured is not held against a tree, and is told.
+// A hop that was not measured is not held against a tree, but it is reported.
 func TestUnmeasuredHops(t *testing.T) {
 	nodes, _ := networks(1, 0)
 	built := build(t, "ma1", nodes, tree.Bound{MaxLatency: 1})

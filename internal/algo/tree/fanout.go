@@ -8,8 +8,8 @@ import (
 
 // Load is what a tree carries.
 type Load struct {
-	Bytes uint64 // how much in all; 0 is unknown
-	Rate  uint64 // the most that the sender sends, in bytes per second; 0 is no limit
+	Bytes uint64 // how much in all; 0 if unknown
+	Rate  uint64 // the most that the sender sends, in bytes per second; 0 for no limit
 }
 
 const (
@@ -22,7 +22,8 @@ const (
 	hopTime = 5 * time.Millisecond
 )
 
-// fanOut returns how many an ordinary agent may feed, with the limit that suits the load.
+// fanOut returns how many children an ordinary agent may have: the given limit, else what suits the
+// load.
 //
 // An agent that feeds k others gives each of them a k-th of its uplink, so that L bytes take k L / U,
 // and the last of n agents is log_k n hops behind the first. A large object goes along a
@@ -47,7 +48,7 @@ func (b Bound) fanOut(agents int, uplink uint64) int {
 	return best
 }
 
-// time returns how long the load takes to the last of so many agents.
+// time returns how long the load takes until the last of so many agents has it.
 func (l Load) time(fanOut, agents int, uplink uint64) time.Duration {
 	seconds := float64(l.Bytes) * float64(fanOut) / float64(uplink)
 	if l.Rate > 0 {
@@ -56,9 +57,10 @@ func (l Load) time(fanOut, agents int, uplink uint64) time.Duration {
 	return time.Duration(seconds*float64(time.Second)) + time.Duration(levels(fanOut, agents))*hopTime
 }
 
-// Spread returns how many agents of a cluster are to feed so many members that have none beside them, of at least and at most so many
-// with this uplink: as few as let the last member be done soonest. Each agent more takes a copy, which another feeds, and spares
-// the others some. Of a load of which nothing is known none is to feed more than suits that.
+// Spread returns how many agents of a cluster are to feed its members that have no agent beside them: at least least, at most most,
+// each with this uplink. It is the smallest number with which the last member is done soonest: each further agent needs a copy of its
+// own from another agent, but takes members off the others. For a load of which nothing is known, no agent is to feed more than suits
+// that.
 func (l Load) Spread(members, least, most int, uplink uint64) int {
 	best := max(least, 1)
 	for agents := best + 1; agents <= most; agents++ {
@@ -69,7 +71,8 @@ func (l Load) Spread(members, least, most int, uplink uint64) int {
 	return best
 }
 
-// among returns how long the load takes to the last of so many members that share some agents, each of which feeds the next.
+// among returns how long the load takes to the last of so many members that share some agents, where each agent also
+// feeds the next one.
 func (l Load) among(members, agents int, uplink uint64) time.Duration {
 	copies := (members + agents - 1 + agents - 1) / agents
 	if l.Bytes > 0 {
@@ -78,7 +81,7 @@ func (l Load) among(members, agents int, uplink uint64) time.Duration {
 	return time.Duration(max(copies, Bound{Load: l}.fanOut(agents, uplink)))
 }
 
-// levels returns how deep a tree of so many nodes is.
+// levels returns how many levels below its root a tree of so many nodes has.
 func levels(fanOut, nodes int) int {
 	deep := 0
 	for wide, held := fanOut, 1; held < nodes; wide *= fanOut {
@@ -88,8 +91,8 @@ func levels(fanOut, nodes int) int {
 	return deep
 }
 
-// allowed returns how many the agent at a place may feed where an ordinary one feeds so many: as many as
-// get from it what they would get from that one, and one at least.
+// allowed returns how many children the agent at a place may have if an ordinary agent may have so many.
+// Each child gets as much as an ordinary agent's child does; at least one child is allowed.
 func (t *Tree) allowed(at, ordinary int) int {
 	if t.bound.FanOut > 0 {
 		return ordinary
@@ -98,10 +101,10 @@ func (t *Tree) allowed(at, ordinary int) int {
 	return int(min(max(suits, 1), float64(max(mostFanOut, ordinary))))
 }
 
-// suits returns how many the agent at a place may feed.
+// suits returns how many children the agent at a place may have.
 func (t *Tree) suits(at int) int { return t.allowed(at, t.fanOut) }
 
-// excess returns how many more an agent would feed with another than it may.
+// excess returns by how many an agent would exceed what suits it if it fed one more.
 func (t *Tree) excess(at int) int { return max(0, t.at(at).links+1-t.suits(at)) }
 
 // relays returns how many agents there are, and the median of their uplinks.

@@ -73,7 +73,7 @@ func TestTypicalClusters(t *testing.T) {
 	}
 }
 
-// A death in a tree: the children of the dead gateway are fed by its cluster's next one.
+// When a gateway dies, the next gateway of its cluster feeds its children.
 func TestDeathOfAGateway(t *testing.T) {
 	nodes, rtt := zones(8, 2)
 	built := build(t, "m-node-0000", nodes, tree.Bound{RTT: rtt})
@@ -84,7 +84,7 @@ func TestDeathOfAGateway(t *testing.T) {
 	wantGolden(t, "zones-8-without-gateway", repaired)
 }
 
-// Without agents the sender feeds everybody; with one, that one does.
+// Without agents the sender feeds everybody; with one agent, that agent does.
 func TestFewAgents(t *testing.T) {
 	members := []tree.Node{member("s", "", ""), member("a", "", ""), member("b", "x", ""), member("c", "x", "gone")}
 	for agents := range 3 {

@@ -32,14 +32,14 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 	return r.done(), gain, true
 }
 
-// asIngress is how the sender would stand at an agent that it feeds.
+// asIngress returns how the sender would stand if it fed an agent.
 func (r *repair) asIngress(agent int) stand {
 	s := stand{parent: agent, nearness: nearness(r.at(agent), r.at(0).node)}
 	s.rtt, s.measured = r.dist.rtt(r.at(0), r.at(agent))
 	return s
 }
 
-// bestIngress returns the best agent to enter the tree instead of another.
+// bestIngress returns the best agent to be the ingress instead of old.
 func (r *repair) bestIngress(old int) (best stand, found bool) {
 	for at := range r.all() {
 		if at == old || !r.agent(at) || !r.mayEnter(at, old) || len(r.withRoom([]int{at})) == 0 {
@@ -68,7 +68,7 @@ func (r *repair) mayEnter(at, old int) bool {
 	return p.parent != none && (sameAsOld || nearness(r.at(p.parent), p.node) == elsewhere)
 }
 
-// enterBy has the sender feed one agent, and that one the agent which it fed.
+// enterBy has the sender feed the agent at, which then feeds old, the ingress until now.
 func (r *repair) enterBy(at, old int) {
 	above := r.at(at).parent
 	r.detach(at)

@@ -8,8 +8,7 @@ type Link struct {
 	Parent string
 }
 
-// Links returns what the tree consists of, to be written down: the sender first, each
-// node after its parent.
+// Links returns the tree as a list that can be stored: the sender first, each node after its parent.
 func (t *Tree) Links() []Link {
 	links := make([]Link, 0, t.Len())
 	for _, at := range t.topDown() {
@@ -22,8 +21,8 @@ func (t *Tree) Links() []Link {
 	return links
 }
 
-// Restore returns the tree that consists of the links of an earlier one, with a bound. It
-// fails if they are not in order or contradict what every tree keeps.
+// Restore returns the tree that Links listed, with a bound. It fails if the links are out of order
+// or break a rule that every tree keeps.
 func Restore(links []Link, bound Bound) (*Tree, error) {
 	nodes := make([]Node, len(links))
 	for i, link := range links {

@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// A tree that was written down is the same when it is read.
+// A tree that was written down is the same when it is read again.
 func TestRestoreIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawNetwork(t, 20)

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// A large object is copied once by every uplink, a small one reaches all over few hops, and
-// a slow sender's is copied as often as the uplinks carry.
+// A large object goes over every uplink once, a small one reaches all over few hops, and a slow
+// sender's is copied as often as the uplinks allow.
 func TestFanOutSuitsTheLoad(t *testing.T) {
 	const megabyte = 1_000_000
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestFanOutSuitsTheUplink(t *testing.T) {
 		name           string
 		load           tree.Load
 		first, others  uint64 // uplinks, where half of the agents have a gigabit
-		feeds, feedAny int    // children of the first, and the most of one of the others
+		feeds, feedAny int    // children of the first agent, and the most that any other agent has
 	}{
 		{"a chain of equals", chain, gigabit, gigabit, 1, 1},
 		{"ten times the uplink of a chain's others", chain, 10 * gigabit, gigabit, 10, 1},

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Lower returns the tree with an agent, and the members beside it, at a lower level: where it
-// belongs with the rate that it was seen to take, in bytes per second. Those that it fed over
-// links get new parents, and none of them, nor another that is not weaker, hangs below it. One that
-// is alone in its cluster goes below agents of others. It fails where nobody can take its place, with
-// a *FanOutError, or with a *LatencyError where a path would become too long, and none was.
+// Lower returns the tree with an agent, and the members beside it, at a lower level: where it belongs
+// by the rate that it was seen to take, in bytes per second. The nodes that it fed over links get new
+// parents. Neither they nor other agents that are at least as strong hang below it. An agent that is
+// alone in its cluster goes below agents of other clusters. Lower fails if nobody can take the
+// agent's place, with a *FanOutError if there is no room, or with a *LatencyError if a path would
+// become too long and none was before.
 func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	at, known := t.index.find(name)
 	if !known || !t.agent(at) || !t.agent(t.at(at).parent) {
@@ -35,8 +36,8 @@ func (t *Tree) Lower(name string, rate uint64) (*Tree, error) {
 	return r.Tree, r.stillKeeps(t)
 }
 
-// below returns the agents that may feed a node that was so deep and takes so much, the
-// highest first.
+// below returns the agents, the highest first, that may feed the lowered node: they are at least as
+// deep as it was, and can send at its rate.
 func (r *repair) below(at, depth int, rate uint64) (parents []int) {
 	depths := map[int]int{}
 	for _, parent := range r.parents(at) {
@@ -51,8 +52,8 @@ func (r *repair) below(at, depth int, rate uint64) (parents []int) {
 	return parents
 }
 
-// insert attaches a node to one of several parents; if none has room, in the place of a weaker
-// agent, which it then feeds.
+// insert attaches a node to one of several parents. If none has room, the node takes the place of a
+// weaker agent, which it then feeds.
 func (r *repair) insert(at int, parents []int) error {
 	defer r.done()
 	for _, parent := range parents {

@@ -25,7 +25,7 @@ func TestLowerMovesToTheBottomOfAChain(t *testing.T) {
 	wantGolden(t, "chain-lowered", lowered)
 }
 
-// One level lower, the rules hold on; only the one that is lowered and those it fed get new
+// After a node moves one level lower, the rules still hold. Only that node and those it fed get new
 // parents, and it keeps the members beside it.
 func TestLowerKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,7 @@ func TestLowerKeepsTheRules(t *testing.T) {
 			return
 		}
 		wantRules(t, network, after)
-		// Another moves only to be fed by it, the stronger one.
+		// Any other node moves only to be fed by the stronger node.
 		if got := moved(before, after); !subset(got, slices.Concat(children, after.Children(name), []string{name})) {
 			t.Fatalf("%s was lowered, which fed %v; %v moved\n%v\n%v", name, children, got, before, after)
 		}

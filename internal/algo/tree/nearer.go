@@ -2,18 +2,17 @@ package tree
 
 import "time"
 
-// Gain is what a node has of another parent, or the sender of another agent that it feeds.
+// Gain is what a node gains by another parent, or the sender by another agent that it feeds.
 type Gain struct {
 	Node, From, To string
 	Inside         bool // To is beside the node or of its cluster, and From is not
-	// Was and Is are the round trips to a member's parents, or to an agent and back over the
-	// path from where the tree begins; 0 where one was not measured.
+	// Was and Is are round trips, before and after: between a member and its parent, or from the
+	// ingress along the tree to an agent and back. Both are 0 where one was not measured.
 	Was, Is time.Duration
 }
 
 const (
-	// nearer is how many times nearer a parent is that is clearly better, and leastNearer by
-	// how much at least.
+	// A parent is clearly nearer if it is at least nearer times as near, and nearer by at least leastNearer.
 	nearer      = 2
 	leastNearer = 2 * time.Millisecond
 )
@@ -55,7 +54,7 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	return r.done(), gain, true
 }
 
-// allowedToo returns how many an agent may feed in the place of another: no fewer than that one did.
+// allowedToo returns how many an agent may feed in place of another: as many as that one feeds, at least one.
 func (r *repair) allowedToo(other int) int {
 	if r.bound.FanOut > 0 {
 		return 1
@@ -103,7 +102,7 @@ const (
 	elsewhere
 )
 
-// nearness tells where a parent is from a node.
+// nearness says where a parent is as seen from a node.
 func nearness(parent *place, node Node) int {
 	switch {
 	case node.isBeside(parent.node):
@@ -114,12 +113,12 @@ func nearness(parent *place, node Node) int {
 	return elsewhere
 }
 
-// stand is how a node stands at its parent.
+// stand describes how well a node is placed at its parent.
 type stand struct {
 	parent   int
 	nearness int
 	path     way
-	rtt      time.Duration // by which it is judged
+	rtt      time.Duration // by which stands are compared
 	measured bool
 }
 

@@ -30,8 +30,9 @@ func wantNearer(t *testing.T, of *tree.Tree, node tree.Node, want string) (after
 	return after
 }
 
-// "Perform the bulk of packet redistribution within host clusters" (002 §3.1.2): a member of a
-// cluster that had no agent is fed inside of it when there is one, and beside its own when there is that.
+// "Perform the bulk of packet redistribution within host clusters" (002 §3.1.2): a member of a cluster
+// that had no agent is fed inside it as soon as there is one, and by the agent beside it as soon as there
+// is that.
 func TestNearerIsInsideThenBeside(t *testing.T) {
 	nodes := []tree.Node{member("s", "x", ""), agent("a", "x", 0), member("m", "y", "own")}
 	now := build(t, "s", nodes, tree.Bound{})
@@ -53,8 +54,8 @@ func join(t *testing.T, now *tree.Tree, node tree.Node) *tree.Tree {
 	return with
 }
 
-// Distances that are measured later move a member whose parent turns out to be far: not by less
-// than half, not by a little, and not by what nobody has measured.
+// Later measurements move a member whose parent turns out to be far. They do not if the gain is
+// less than half or small, or if it was not measured.
 func TestNearerByWhatIsMeasured(t *testing.T) {
 	nodes := []tree.Node{member("s", "", ""), agent("a", "x", 2), agent("b", "y", 1), member("m", "", "")}
 	for name, c := range map[string]struct {
@@ -82,7 +83,7 @@ func TestNearerByWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// The one that enters a cluster moves with all below it to where its path is clearly shorter.
+// A gateway moves, with all below it, to where its path is clearly shorter.
 func TestNearerMovesWholeClusters(t *testing.T) {
 	nodes := []tree.Node{
 		member("s", "x", ""), agent("a", "x", 3), agent("b", "y", 2), agent("c", "z", 1), agent("c2", "z", 1), member("m", "z", "c2"),
@@ -100,7 +101,7 @@ func TestNearerMovesWholeClusters(t *testing.T) {
 	}
 }
 
-// "Within a specified delay constraint" (002 §3): a nearer parent on a path that is too long is none.
+// "Within a specified delay constraint" (002 §3): a nearer parent does not count if the path over it is too long.
 func TestNearerKeepsTheBound(t *testing.T) {
 	nodes := []tree.Node{member("s", "", ""), agent("a", "x", 2), agent("b", "y", 1), member("m", "", "")}
 	times := func(toM time.Duration) tree.RTTs {
@@ -114,7 +115,7 @@ func TestNearerKeepsTheBound(t *testing.T) {
 	}
 }
 
-// Whoever moves, the rules hold on; nobody else gets another parent, and no agent feeds more than suits.
+// Whoever moves, the rules still hold; nobody else gets another parent, and no agent feeds more than suits it.
 func TestNearerKeepsTheRules(t *testing.T) {
 	moves, entries := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +157,7 @@ func TestNearerKeepsTheRules(t *testing.T) {
 			if !gain.Inside && 2*gain.Is > gain.Was {
 				t.Fatalf("%+v is no gain", gain)
 			}
-			for times := 0; found; times++ { // where one is left out, there is room for the next
+			for times := 0; found; times++ { // where an agent is left out there is room for the next
 				if after, _, found = after.Nearer(node); times > 5 {
 					t.Fatalf("%s moves for ever\n%v", node.Name, after)
 				}

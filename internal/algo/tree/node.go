@@ -10,7 +10,7 @@ import (
 // Kind is what a node does in a tree.
 type Kind uint8
 
-// A member receives, or is the sender, and feeds nobody else; an agent relays.
+// A member receives and feeds nobody, or is the sender; an agent relays.
 const (
 	Member Kind = iota
 	Agent
@@ -28,10 +28,10 @@ func (k Kind) String() string {
 type Node struct {
 	Name    string // unique among agents and members of the delivery
 	Kind    Kind
-	Cluster string // the label of its cluster, as ZONE or ZONE/RACK; empty for none, which is nobody's cluster
+	Cluster string // the label of its cluster, ZONE or ZONE/RACK; nodes with an empty label share no cluster
 	Uplink  uint64 // capacity in bytes per second; 0 is unknown and counts as ordinary Ethernet
-	Transit bool   // of an agent: it is to be used although it is near to no member
-	Agent   string // of a member: the one beside it, which feeds it over no link; may be absent
+	Transit bool   // of an agent: it is to be used although it is near no member
+	Agent   string // of a member: the agent beside it, which feeds it without using a link; it may not be in the tree
 }
 
 // Stronger orders nodes: those that belong higher in a tree come first.
@@ -39,20 +39,20 @@ func Stronger(a, b Node) int {
 	return cmp.Or(cmp.Compare(b.Capacity(), a.Capacity()), cmp.Compare(a.Name, b.Name))
 }
 
-// assumedUplink is taken for an agent's where it is not known.
+// assumedUplink is an agent's uplink where it is not known.
 const assumedUplink = 125_000_000
 
 // Capacity returns how many bytes per second an agent is taken to send.
 func (n Node) Capacity() uint64 { return cmp.Or(n.Uplink, assumedUplink) }
 
-// Bound is what a tree is built within.
+// Bound is what a tree has to keep within, and what it is built by.
 type Bound struct {
-	// MaxLatency is the longest time from the sender to a member, by what was measured;
-	// 0 is no limit. A hop that was not measured is not held against a tree.
+	// MaxLatency is the longest measured time from the sender to a member; 0 means no limit. Hops
+	// that were not measured do not count.
 	MaxLatency time.Duration
-	// FanOut is the most children an agent may feed, not counting the members beside it.
-	// 0 is what suits the load, raised as little as needed where agents are too few or a
-	// path would be too long; a limit that is given is never exceeded. A sender without
+	// FanOut is the most children that an agent may feed, not counting the members beside it. A
+	// limit that is given is never exceeded. 0 leaves it to the load; what suits that is raised as
+	// little as needed where agents are too few or a path would be too long. A sender without
 	// agents feeds all members itself.
 	FanOut int
 	// Load is what the tree is to carry.
@@ -64,13 +64,13 @@ type Bound struct {
 // Pair names two nodes, or two clusters, in either order.
 type Pair struct{ A, B string }
 
-// RTTs are measured round-trip times; any may be missing. Nodes go before clusters. The
-// pair of a cluster with itself is the time between two of its nodes. Where both orders of
-// a pair are given, the larger time counts.
+// RTTs are measured round-trip times; any may be missing. The time between two nodes goes before
+// that between their clusters. The pair of a cluster with itself is the time between two of its
+// nodes. Where both orders of a pair are given, the larger time counts.
 type RTTs struct {
 	Nodes    map[Pair]time.Duration
 	Clusters map[Pair]time.Duration
-	// Version tells that times are the same: two that have one have all. 0 tells nothing.
+	// Version identifies the times: RTTs with the same version are the same. 0 means that there is none.
 	Version uint64
 }
 

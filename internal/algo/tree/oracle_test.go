@@ -15,7 +15,7 @@ import (
 var networksToSearch = flag.Int("networks", 100, "random networks that are searched for better trees")
 
 // optimum returns the smallest time to the worst member over all trees that keep the rules, and
-// whether there is any. All else equal it is the objective of Build.
+// whether there is such a tree. This is Build's objective, all else being equal.
 func (n network) optimum() (best time.Duration, found bool) {
 	n.each(func(_ map[string]string, worst time.Duration) {
 		if !found || worst < best {
@@ -25,7 +25,7 @@ func (n network) optimum() (best time.Duration, found bool) {
 	return best, found
 }
 
-// each visits all trees that keep the rules, with the time to the worst member: it tries every parent for every node.
+// each visits all trees that keep the rules, with their time to the worst member: it tries every parent for every node.
 func (n network) each(visit func(parent map[string]string, worst time.Duration)) {
 	parent := map[string]string{}
 	var try func(at int)
@@ -47,7 +47,7 @@ func (n network) each(visit func(parent map[string]string, worst time.Duration))
 	try(1)
 }
 
-// judge returns the time to the worst member of an arrangement if that is a tree by the rules.
+// judge returns the time to the worst member, and whether the arrangement is a tree that keeps the rules.
 func (n network) judge(parent map[string]string) (worst time.Duration, keeps bool) {
 	nodes, children, led, entered := map[string]tree.Node{}, map[string]int{}, map[string]bool{}, map[string]int{}
 	for _, node := range n.nodes {
@@ -93,7 +93,7 @@ func (n network) farthest(parent map[string]string, nodes map[string]tree.Node) 
 	return worst, true
 }
 
-// hop is what a hop costs, as documented: half of the RTT, else a constant.
+// hop returns what a hop costs, as documented: half of the RTT, or a constant if that was not measured.
 func (n network) hop(a, b tree.Node) time.Duration {
 	for _, between := range []struct {
 		times map[tree.Pair]time.Duration
@@ -111,8 +111,8 @@ func (n network) hop(a, b tree.Node) time.Duration {
 	return 50 * time.Millisecond
 }
 
-// random returns a network of up to 8 nodes with a fan-out limit; if measured, between all
-// pairs of nodes, as distances in a plane of 200 ms.
+// random returns a network of up to 8 nodes with a fan-out limit. If measured is set, all RTTs are
+// known: they are distances in a plane of 200 ms.
 func random(source *rand.Rand, measured bool) network {
 	n := network{sender: "n0", bound: tree.Bound{FanOut: 2 + source.IntN(3), RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{}}}}
 	var x, y []float64
@@ -134,7 +134,7 @@ func random(source *rand.Rand, measured bool) network {
 // gap compares Build with the optimum.
 type gap struct {
 	networks, optimal, missed int
-	sum, worst                float64 // of Build's time over the optimum's
+	sum, worst                float64 // of Build's time divided by the optimum's
 }
 
 func (g gap) String() string {
@@ -142,7 +142,7 @@ func (g gap) String() string {
 		g.networks, float64(g.optimal)/float64(g.networks-g.missed), g.sum/float64(g.networks-g.missed), g.worst, g.missed)
 }
 
-// search builds random networks, with the latency bound that relax makes of the optimum.
+// search builds random networks; relax derives the latency bound from the optimum.
 func search(t *testing.T, measured bool, relax func(optimum time.Duration) time.Duration) (g gap) {
 	const seed = 1
 	source := rand.New(rand.NewPCG(seed, 0))
@@ -179,9 +179,9 @@ func (g *gap) note(n network, built *tree.Tree, optimum time.Duration) {
 	g.optimal += one(got == optimum)
 }
 
-// Build against all trees, where nothing was measured, so that the depth counts; where all
-// was; and where the latency bound is tight or allows a quarter more than the optimum.
-// A tree within the fan-out limit is found whenever there is one.
+// Build is compared with the best of all trees: where nothing was measured, so that the depth
+// counts; where all was; and where the latency bound is tight or allows a quarter more than the
+// optimum. A tree within the fan-out limit is found whenever there is one.
 func TestGapToTheOptimum(t *testing.T) {
 	free := func(time.Duration) time.Duration { return 0 }
 	for _, c := range []struct {

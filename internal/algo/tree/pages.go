@@ -11,7 +11,7 @@ type page[T any] struct {
 	on      [pageSize]T
 }
 
-// pages are a list.
+// pages hold a list.
 type pages[T any] struct {
 	all    []*page[T]
 	length int
@@ -41,7 +41,7 @@ func (p *pages[T]) add(edition uint64, element T) int {
 	return at
 }
 
-// shelfSize is how many names a shelf of a directory has at most, on average.
+// shelfSize is the largest average number of names on a shelf of a directory.
 const shelfSize = 64
 
 type shelf struct {
@@ -55,7 +55,7 @@ type directory struct {
 	count   int
 }
 
-// newDirectory returns an empty one for about so many names.
+// newDirectory returns an empty directory for about so many names.
 func newDirectory(edition uint64, names int) directory {
 	d := directory{shelves: make([]*shelf, 1+2*names/shelfSize)}
 	for i := range d.shelves {
@@ -69,7 +69,7 @@ func (d *directory) find(name string) (number int, known bool) {
 	return number, known
 }
 
-// shelfOf spreads names by their FNV-1a.
+// shelfOf returns the shelf of a name, by its FNV-1a hash.
 func (d *directory) shelfOf(name string) int {
 	sum := uint32(2166136261)
 	for i := range len(name) {

@@ -33,8 +33,7 @@ func (d *draft) fill(c *cluster, parent int) {
 	}
 }
 
-// makeRoom places agents of the cluster until it can feed a node from outside and still
-// its own next agent.
+// makeRoom places agents of the cluster until it can feed one node from outside in addition to its own next agent.
 func (d *draft) makeRoom(c *cluster) {
 	for c.spare > 0 && c.free < 2 && c.placed < len(c.agents) {
 		d.placeAgent(c)
@@ -58,8 +57,8 @@ func (d *draft) placeAgents(c *cluster) {
 	}
 }
 
-// placeInside attaches what the entered clusters feed inside: the other agents, then the
-// members without one beside them.
+// placeInside attaches what the entered clusters feed inside: first their other agents, then the
+// members that have no agent beside them.
 func (d *draft) placeInside() {
 	for _, c := range d.entered {
 		d.placeAgents(c)
@@ -71,7 +70,7 @@ func (d *draft) placeInside() {
 	}
 }
 
-// placeOutside attaches the members of no cluster that has agents.
+// placeOutside attaches the members that belong to no cluster with agents.
 func (d *draft) placeOutside() {
 	by := nearest
 	if d.byLatency {
@@ -84,7 +83,7 @@ func (d *draft) placeOutside() {
 	}
 }
 
-// bestOutside returns the best parent for a node that no cluster feeds as its own.
+// bestOutside returns the best parent for a node among the agents of the entered clusters that can feed nodes from outside.
 func (d *draft) bestOutside(entered []*cluster, child int, by choice) int {
 	best, found := offer{}, false
 	for _, c := range entered {
@@ -107,7 +106,7 @@ func (d *draft) bestEntry(gateway int) int {
 	return d.bestOutside(d.entered, gateway, d.thrifty(shortest, gateway))
 }
 
-// hop is what the hop between two nodes costs.
+// hop returns what the hop between two nodes costs.
 func (t *Tree) hop(from, to int) time.Duration {
 	hop, _ := t.dist.hop(t.at(from), t.at(to))
 	return hop

@@ -20,8 +20,8 @@ func (t *Tree) Node(name string) (Node, bool) {
 	return t.at(at).node, true
 }
 
-// Span returns what all hops cost together, and what the path to the last member does; a hop costs half of its
-// round trip, and more than most do where that was not measured.
+// Span returns what all hops cost together, and what the longest path to a member costs. A hop costs half of
+// its round trip, or a pessimistic constant where that was not measured.
 func (t *Tree) Span() (all, last time.Duration) {
 	ways := t.ways()
 	for at, p := range t.all() {
@@ -119,9 +119,9 @@ func (t *Tree) Latency(name string) (Latency, bool) {
 	return path.latency, true
 }
 
-// Entered returns, for each cluster with a label, how many of its nodes are fed from
-// outside of it. Build enters a cluster that has agents once, and the sender's not at all
-// if its ingress is there; one without agents is entered for each of its members.
+// Entered returns, for each cluster with a label, how many of its nodes are fed from outside of it.
+// Build enters a cluster that has agents once, or not at all if it is the sender's and has the
+// ingress. A cluster without agents is entered once for each of its members.
 func (t *Tree) Entered() map[string]int {
 	entered := map[string]int{}
 	for _, p := range t.all() {
@@ -141,8 +141,9 @@ func rank(fact bool) int {
 	return 0
 }
 
-// Differing returns the nodes of the tree whose parent or children are others than in an earlier
-// tree, or that were not in it; in no order. It takes as long as the trees differ.
+// Differing returns the nodes of the tree that are new since an earlier tree, or have another
+// parent or other children than there; in no order. The time that it takes grows with the
+// difference, not with the trees.
 func (t *Tree) Differing(earlier *Tree) (names []string) {
 	for number, of := range t.places.all {
 		if number < len(earlier.places.all) && of == earlier.places.all[number] {

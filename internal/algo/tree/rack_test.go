@@ -7,8 +7,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// "Clusters" within clusters: as long as nothing was measured, a rack is fed from its own zone, so that each zone is
-// entered once and each rack is, whatever is sent, and after deaths.
+// "Clusters" within clusters: as long as nothing was measured, a rack is fed from its own zone. So each zone and
+// each rack is entered once, whatever is sent, and also after deaths.
 func TestRacksOfAZoneFeedEachOther(t *testing.T) {
 	const zones, racks, computers = 3, 4, 5
 	nodes := []tree.Node{member("sender", "zone-0/rack-0", "zone-0/rack-0/0")}
@@ -30,7 +30,7 @@ func TestRacksOfAZoneFeedEachOther(t *testing.T) {
 	}
 }
 
-// wantEntered checks how many links lead from one zone, and from one rack, into another.
+// wantEntered checks how many links enter a zone, and how many a rack, from outside.
 func wantEntered(t *testing.T, built *tree.Tree, zones, racks int) {
 	t.Helper()
 	between, over := 0, 0

@@ -21,7 +21,7 @@ type network struct {
 	bound  tree.Bound
 }
 
-// drawNetwork draws up to most nodes; a third of them agents.
+// drawNetwork draws up to most nodes; a third of them are agents.
 func drawNetwork(t *rapid.T, most int) network {
 	nodes := []tree.Node{drawNode(t, "s", tree.Member)}
 	for i := range rapid.IntRange(0, most-1).Draw(t, "others") {
@@ -59,7 +59,7 @@ func drawRTTs(t *rapid.T, nodes []tree.Node) tree.RTTs {
 	}
 }
 
-// build builds the network, or skips it where the limit given leaves no room.
+// build builds the network's tree, and skips the network if the given limit leaves no room.
 func (n network) build(t *rapid.T) *tree.Tree {
 	built, err := tree.Build(n.sender, n.nodes, n.bound)
 	var full *tree.FanOutError
@@ -81,7 +81,7 @@ func (n network) agents() (agents []tree.Node) {
 	return agents
 }
 
-// What Build promises, for random input.
+// Build keeps what it promises, for random input.
 func TestBuildKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 30)
@@ -89,7 +89,7 @@ func TestBuildKeepsTheRules(t *testing.T) {
 	})
 }
 
-// wantRules checks a tree with the eyes of its user: by names alone.
+// wantRules checks a tree as a user sees it: by names alone.
 func wantRules(t *rapid.T, n network, built *tree.Tree) {
 	t.Helper()
 	if err := built.Validate(); err != nil {
@@ -103,7 +103,7 @@ func wantRules(t *rapid.T, n network, built *tree.Tree) {
 	}
 }
 
-// broken lists the rules that a tree breaks. Fan-out is the caller's: see Validate.
+// broken lists the rules that a tree breaks, except for the fan-out limit: Validate checks that.
 func (n network) broken(built *tree.Tree) (problems []string) {
 	agents, led := n.agents(), map[string]bool{}
 	for _, agent := range agents {
@@ -163,9 +163,9 @@ func TestOrderOfInputDoesNotMatter(t *testing.T) {
 	})
 }
 
-// "Hosts having the least capacities are located at the lower levels of the delivery tree"
-// (002 §2): without a latency bound, no agent is fed by a weaker one of its own cluster,
-// but for the ingress, which is where the sender is.
+// "Hosts having the least capacities are located at the lower levels of the delivery tree" (002
+// §2): without a latency bound no agent is fed by a weaker agent of its own cluster. The ingress is
+// the exception, as it is where the sender is.
 func TestWeakestLowest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 30)
@@ -181,7 +181,7 @@ func TestWeakestLowest(t *testing.T) {
 	})
 }
 
-// strength is an agent's uplink, or that of ordinary Ethernet where it is unknown.
+// strength returns an agent's uplink, or that of ordinary Ethernet where it is unknown.
 func strength(node tree.Node) uint64 { return cmp.Or(node.Uplink, gigabit) }
 
 // parents returns who feeds whom.
@@ -193,7 +193,7 @@ func parents(built *tree.Tree) map[string]string {
 	return fed
 }
 
-// moved returns the nodes of before, the one that went aside, whose parent is another.
+// moved returns the nodes of before that have another parent in after, leaving out a node that has gone.
 func moved(before, after *tree.Tree) []string {
 	was, is := parents(before), parents(after)
 	maps.DeleteFunc(was, func(name, parent string) bool {

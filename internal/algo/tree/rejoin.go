@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// repair is a tree while nodes of it have no parent.
+// repair is a tree in which some nodes have no parent at the moment.
 type repair struct {
 	ways
-	// limit is set if one could also stay where it is: no agent then feeds more than suits it, unless it
-	// feeds no more than this.
+	// limit is set if the node could also stay where it is. Then no agent is made to feed more than
+	// suits it, unless it feeds fewer than limit.
 	limit int
 }
 
 func (t *Tree) repair() *repair { return &repair{ways: t.ways()} }
 
-// adopt gives the orphans of a cluster's dead agent new parents. Those that go where the
-// choice is small come first, and of these the agents that bring room; so it fails only if
-// no choice of parents for them fits. If the dead was the gateway, the first is the next: of
-// the strongest the most central.
+// adopt gives the children of a dead agent of a cluster new parents. Orphans with the least choice
+// go first, and of these the agents that bring room; so it fails only if no choice of parents fits.
+// If the dead agent was the gateway, the first orphan is the next gateway: the most central of the
+// strongest.
 func (r *repair) adopt(orphans []int, cluster string) error {
 	aside := make(map[int]time.Duration, len(orphans))
 	for _, orphan := range orphans {
@@ -45,15 +45,15 @@ func (r *repair) adopt(orphans []int, cluster string) error {
 	return nil
 }
 
-// makeWay puts an agent from outside the cluster to the front if those inside, whose next
-// gateway would otherwise be first, leave no room for any. A cluster with a gateway needs no
-// other, and a sender in its own cluster stays there.
+// makeWay puts an agent from outside the cluster first if the orphans inside, the first of which
+// would be the next gateway, would leave no room for any agent from outside. It does nothing if the
+// cluster still has a gateway, or if no agent is fed and the sender is of the cluster.
 func (r *repair) makeWay(orphans []int, cluster string) {
 	elsewhere := func(orphan int) bool { return r.agent(orphan) && r.turn(orphan, cluster) >= 2 }
 	if !slices.ContainsFunc(orphans, elsewhere) || r.isLed(cluster) {
 		return
 	}
-	most := len(orphans) + 1 // what is more than they can take is as good
+	most := len(orphans) + 1 // room for more than all orphans makes no difference
 	room := r.roomLeft(most)
 	for i, orphan := range orphans {
 		if elsewhere(orphan) && r.room(orphan, "", false, 1) > 0 && room <= 0 {
@@ -79,8 +79,8 @@ func (r *repair) isLed(cluster string) bool {
 // anyFed reports whether any agent is fed: the sender then feeds one.
 func (r *repair) anyFed() bool { return slices.ContainsFunc(r.at(0).children, r.agent) }
 
-// turn is when an orphan chooses: the agents and then the members that were fed inside the
-// cluster, then agents and then members that can go anywhere.
+// turn returns when an orphan chooses its parent: first the agents, then the members that are fed
+// inside the cluster; then the agents, then the members that can go anywhere.
 func (r *repair) turn(orphan int, cluster string) int {
 	local := cluster != "" && r.at(orphan).node.Cluster == cluster && r.home(orphan) != none
 	return 2*rank(!local) + rank(!r.agent(orphan))
@@ -93,8 +93,8 @@ func (r *repair) bringsRoom(at int, cluster string) bool {
 	return r.room(at, cluster, inside, 1) > 0
 }
 
-// room returns how many more may hang below a node, counting up to a number; inside, below
-// those of a cluster.
+// room returns how many more nodes may hang below a node, counting up to most. If inside is set it
+// counts only below agents of the cluster.
 func (r *repair) room(at int, cluster string, inside bool, most int) (room int) {
 	p := r.at(at)
 	if inside && p.node.Cluster != cluster {
@@ -112,7 +112,7 @@ func (r *repair) room(at int, cluster string, inside bool, most int) (room int) 
 	return room
 }
 
-// roomLeft returns how many more the agents that are fed may feed, counting up to a number.
+// roomLeft returns how many more nodes the fed agents may feed, counting up to most.
 func (r *repair) roomLeft(most int) (room int) {
 	if !r.anyFed() {
 		return 1
@@ -160,7 +160,7 @@ func (r *repair) rejoin(at int) error {
 	return nil
 }
 
-// parents returns the agents that may feed a node: those of its cluster if any is fed.
+// parents returns the agents that may feed a node: those of its cluster if any of them is fed, else all.
 func (r *repair) parents(at int) []int {
 	if own := r.own(at); len(own) > 0 {
 		return own
@@ -175,7 +175,7 @@ func (r *repair) allFed() (all []int) {
 	return all
 }
 
-// own returns the agents of a node's cluster that are fed.
+// own returns those agents of a node's cluster that are fed.
 func (r *repair) own(at int) []int {
 	home := r.home(at)
 	if home < 0 {
@@ -193,8 +193,8 @@ func (r *repair) fedOf(s *site) (fed []int) {
 	return fed
 }
 
-// candidates returns those of a node's parents that may be the best: of a site all of whose
-// agents are as far from it, one.
+// candidates returns those of a node's possible parents that may be the best. Of a site whose
+// agents are all equally far from the node, this is one agent.
 func (r *repair) candidates(at int) []int {
 	if own := r.own(at); len(own) > 0 {
 		return own
@@ -218,7 +218,7 @@ func (r *repair) anywhere(at int) (all []int) {
 	return all
 }
 
-// sitesApart returns the sites of which not all agents are as far from a node.
+// sitesApart returns the sites whose agents are not all equally far from a node.
 func (r *repair) sitesApart(at int) map[int]bool {
 	p, apart := r.at(at), map[int]bool{}
 	if beside := r.beside(at); beside != none {
@@ -232,8 +232,8 @@ func (r *repair) sitesApart(at int) map[int]bool {
 	return apart
 }
 
-// withRoom returns the agents that can feed another. Without a limit given there is always
-// one: if need be those with the smallest excess.
+// withRoom returns the agents that can feed another node. If no limit is given there is always one:
+// if need be, those with the smallest excess.
 func (r *repair) withRoom(agents []int) (roomy []int) {
 	allowed := 0
 	if r.bound.FanOut == 0 && r.limit == 0 {

@@ -37,7 +37,7 @@ func (t *Tree) Without(name string) (*Tree, error) {
 	return r.done(), nil
 }
 
-// remove takes a node out of the tree and returns those it fed.
+// remove takes a node out of the tree and returns the nodes it fed.
 func (t *Tree) remove(gone int) []int {
 	orphans := slices.Clone(t.at(gone).children)
 	for _, orphan := range orphans {

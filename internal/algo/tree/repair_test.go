@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// A death moves the dead node's children, nobody else, and the rules hold on. A limit that
-// leaves no room for that is the only reason to fail.
+// A death moves only the children of the dead node, and the rules still hold. Without fails only if
+// a limit leaves no room for that.
 func TestWithoutMovesOnlyChildren(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 25)
@@ -47,7 +47,7 @@ func subset(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(all, name) })
 }
 
-// A late join moves nobody. The rules hold on, unless an agent is the first of a cluster.
+// A late join moves nobody. The rules still hold, unless the newcomer is the first agent of a cluster.
 func TestWithMovesNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 20)
@@ -82,7 +82,7 @@ func TestWithMovesNobody(t *testing.T) {
 	})
 }
 
-// Deaths and joins in any order leave a tree that is one.
+// After deaths and joins in any order the tree is still valid.
 func TestChurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		network := drawNetwork(t, 15)

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// One agent rises above another, of its cluster or not, and that one above it again: nobody else has moved then, and
-// the rules hold on.
+// An agent rises above another, of its cluster or not, and that one rises above it again: then nobody has moved, and
+// the rules still hold.
 func TestRiseCanBeUndone(t *testing.T) {
 	rises, abroad := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func TestRiseCanBeUndone(t *testing.T) {
 	}
 }
 
-// Nobody rises between a sender and the agent of its own cluster, above the sender, or where paths are bounded.
+// Nobody rises above the sender, between the sender and the agent of its own cluster, or where paths are bounded.
 func TestWhoMayNotRise(t *testing.T) {
 	nodes := []tree.Node{member("s", "x", ""), agent("a", "x", 9), agent("b", "y", 8), member("m", "y", "b")}
 	for _, bound := range []tree.Bound{{}, {MaxLatency: 1 << 40}} {

@@ -42,7 +42,7 @@ func drawTimes(t *rapid.T, nodes []Node) RTTs {
 	return rtt
 }
 
-// change lets a node die, sink or join; the tree stays as it is where that cannot be.
+// change lets a node die, sink or join; where that is impossible it returns the tree as it is.
 func change(t *rapid.T, before *Tree) *Tree {
 	var after *Tree
 	var err error
@@ -61,7 +61,7 @@ func change(t *rapid.T, before *Tree) *Tree {
 	return after
 }
 
-// Versions of a tree share what is alike; none of them shows what became of another.
+// Versions of a tree share what they have in common, and no version shows what has changed in another.
 func TestVersionsStayAsTheyWere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		versions := []*Tree{drawTree(t)}
@@ -78,8 +78,7 @@ func TestVersionsStayAsTheyWere(t *testing.T) {
 	})
 }
 
-// A tree after many changes is as one of which all is found anew: what it remembers of ways,
-// links and sites is what follows from who feeds whom.
+// After many changes, what a tree remembers of ways, links and sites is the same as if it were computed anew from who feeds whom.
 func TestChangedIsAsFoundAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := drawTree(t)
@@ -104,7 +103,7 @@ func TestChangedIsAsFoundAnew(t *testing.T) {
 	})
 }
 
-// wantSite checks what is remembered of a site against a look at all its agents.
+// wantSite compares what is remembered of a site with a look at all its agents.
 func wantSite(t *rapid.T, now *Tree, s *site) {
 	entries := map[int]bool{}
 	for _, agent := range s.agents {
@@ -126,8 +125,7 @@ func wantSite(t *rapid.T, now *Tree, s *site) {
 	}
 }
 
-// The parent that is found by looking at one agent of each site is the one that is found by
-// looking at all.
+// The best parent found by looking at one agent of each site is also the best of all agents.
 func TestCandidatesHoldTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := drawTree(t)
@@ -155,7 +153,7 @@ func TestCandidatesHoldTheBest(t *testing.T) {
 	})
 }
 
-// Differing names exactly those whose neighbours are others.
+// Differing names exactly the nodes whose neighbours have changed.
 func TestDiffering(t *testing.T) {
 	neighbours := func(of *Tree, name string) string {
 		if _, known := of.index.find(name); !known {
@@ -183,7 +181,7 @@ func TestDiffering(t *testing.T) {
 	})
 }
 
-// A directory holds what a map does, in every edition.
+// A directory holds the same as a map, in every edition.
 func TestDirectory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type version struct {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// site are the agents of one label, and what is to be known of them to find a parent for a
-// node of elsewhere without a look at each.
+// site holds the agents of one label, and what must be known to find a parent among them for a node
+// from elsewhere without a look at each.
 type site struct {
 	agents []int
 	// settled says that the path from the sender comes to all of them over the same entry,
@@ -26,7 +26,7 @@ func (t *Tree) siteOf(label string) int {
 	return number
 }
 
-// settleIn makes an agent one of its site, and moveOut none of it.
+// settleIn adds an agent to its site; moveOut takes it from there.
 func (t *Tree) settleIn(agent int) {
 	s := t.sites.change(t.edition, t.at(agent).site)
 	if !t.fresh {
@@ -41,14 +41,14 @@ func (t *Tree) moveOut(agent int) {
 	s.settled = false
 }
 
-// unsettle notes that something of a site changes.
+// unsettle notes that something of a site has changed, so that it has to be reviewed.
 func (t *Tree) unsettle(number int) {
 	if t.sites.at(number).settled {
 		t.sites.change(t.edition, number).settled = false
 	}
 }
 
-// review finds out what is to be known of a site.
+// review finds out what is known of a site that has changed.
 func (t *Tree) review(number int) {
 	s := t.sites.at(number)
 	if s.settled || len(s.agents) == 0 {
@@ -58,7 +58,7 @@ func (t *Tree) review(number int) {
 	for _, agent := range s.agents[1:] {
 		p := t.at(agent)
 		if p.entry != entry {
-			return // a cluster without label, that is, none
+			return // agents without a label share a site, but are no cluster
 		}
 		if t.comparePlaces(agent, best) < 0 {
 			best = agent
@@ -68,8 +68,7 @@ func (t *Tree) review(number int) {
 	s.settled, s.full, s.best = true, t.excess(best) > 0, best
 }
 
-// comparePlaces orders agents that are fed over one entry: the better parent of a node that is
-// as far from both goes first.
+// comparePlaces orders agents that are reached over one entry, the better parent first, for a node that is equally far from both.
 func (t *Tree) comparePlaces(a, b int) int {
 	wayA, wayB := &t.at(a).way, &t.at(b).way
 	return cmp.Or(
@@ -80,9 +79,9 @@ func (t *Tree) comparePlaces(a, b int) int {
 	)
 }
 
-// home returns the cluster in which a node is fed, as a number of its own: that of its site
-// if it has agents; else, of an agent without label and of the members beside it, one below
-// none; or none.
+// home returns the number of the cluster in which a node is fed: the number of its site if that has
+// agents. An agent without a label, with the members beside it, has a number of its own, below
+// none. Without a cluster it is none.
 func (t *Tree) home(at int) int {
 	p := t.at(at)
 	switch beside := t.beside(at); {

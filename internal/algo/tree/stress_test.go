@@ -12,11 +12,11 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/tree"
 )
 
-// internet is a network of the transit-stub kind: domains of routers that are joined, and at
-// each router some stubs, which are a router with computers around it.
+// internet is a network of the transit-stub kind: domains of routers that are joined and, at each
+// router, some stubs. A stub is a router with computers around it.
 type internet struct {
 	delay [][]time.Duration // between routers that have a link, one way
-	next  [][]int           // the router to go over from one to another
+	next  [][]int           // the next router on the way from one to another
 	stubs []int             // routers with computers
 	at    map[string]int    // the router of each computer
 }
@@ -85,7 +85,7 @@ func (n *internet) findRoutes() {
 	}
 }
 
-// walk goes from one computer to another and tells each link on the way.
+// walk goes from one computer to another and calls link for each link on the way.
 func (n *internet) walk(from, to string, link func(a, b string, delay time.Duration)) {
 	if from == to {
 		return
@@ -100,8 +100,7 @@ func (n *internet) walk(from, to string, link func(a, b string, delay time.Durat
 	link(name(n.at[to]), to, lanDelay)
 }
 
-// nodes returns an agent and a member on each computer, and what is measured: the times
-// between stubs, which are the clusters.
+// nodes returns an agent and a member on each computer, and the measured times between stubs, which are the clusters.
 func (n *internet) nodes() (nodes []tree.Node, rtt tree.RTTs) {
 	rtt.Clusters = map[tree.Pair]time.Duration{}
 	for computer, stub := range n.at {
@@ -119,9 +118,9 @@ func (n *internet) nodes() (nodes []tree.Node, rtt tree.RTTs) {
 
 // strain is what an arrangement asks of a network.
 type strain struct {
-	worst, mean float64 // stretch: the time to a computer, over that of unicast
-	most        int     // stress: copies of what is sent on the link that carries most
-	trunk       int     // the same of the links between routers
+	worst, mean float64 // stretch: the time to a computer, divided by that of unicast
+	most        int     // stress: the number of copies on the busiest link
+	trunk       int     // the same for links between routers
 	total       time.Duration
 	depth       int
 }
@@ -168,7 +167,7 @@ func computersOf(built *tree.Tree) map[string]string {
 	return parent
 }
 
-// randomTree gives each computer a parent among those before it that feed fewer than the limit.
+// randomTree gives each computer a random parent among the earlier computers that feed fewer than limit.
 func (n *internet) randomTree(source *rand.Rand, sender string, limit int) map[string]string {
 	names := []string{}
 	for computer := range n.at {
@@ -192,7 +191,7 @@ func (n *internet) randomTree(source *rand.Rand, sender string, limit int) map[s
 }
 
 // "Minimize duplicate packets along router-to-router links which are more costly" (002 §3.1.2):
-// against a star, in which the sender feeds all, and a random tree.
+// trees are compared with a star, in which the sender feeds all, and with a random tree.
 func TestStretchAndStress(t *testing.T) {
 	const seed, sender = 1, "s01-00"
 	n := transitStub(seed)

@@ -17,9 +17,9 @@ func agent(name, cluster string, uplink uint64) tree.Node {
 	return tree.Node{Name: name, Kind: tree.Agent, Cluster: cluster, Uplink: uplink}
 }
 
-// networks is figure 5 of 000: the sender in network a, and b, c and d with some members
-// each; two routers with session agents. Networks a and b are at SA1, c and d at SA2. All
-// links have 10 ms, the one between the routers has trunk.
+// networks returns figure 5 of 000: the sender is in network a; b, c and d have some members each;
+// there are two routers with session agents. Networks a and b are at SA1, c and d at SA2. All links
+// take 10 ms, but the link between the routers takes trunk.
 func networks(members int, trunk time.Duration) ([]tree.Node, tree.RTTs) {
 	nodes := []tree.Node{member("ma1", "a", ""), agent("SA1", "r1", 0), agent("SA2", "r2", 0)}
 	const edge = 10 * time.Millisecond
@@ -38,7 +38,7 @@ func networks(members int, trunk time.Duration) ([]tree.Node, tree.RTTs) {
 	return nodes, rtt
 }
 
-// routers is the same with the clusters of 002 §3.1.2, where hosts "share a router".
+// routers returns the same network with the clusters of 002 §3.1.2, where hosts "share a router".
 func routers(members int) []tree.Node {
 	nodes, _ := networks(members, 0)
 	for i := range nodes {
@@ -52,9 +52,9 @@ func routers(members int) []tree.Node {
 	return nodes
 }
 
-// zones is a cluster of computers with an agent and a member on each; every fourth computer
-// has a tenth of the others' capacity. The sender is the first one's member. Inside a zone
-// the RTT is 200 µs, between two of them 1 ms and more.
+// zones returns a cluster of computers for each zone, with an agent and a member on each computer.
+// Every fourth computer has a tenth of the others' capacity. The sender is the first computer's
+// member. Inside a zone the RTT is 200 µs, between two zones 1 ms and more.
 func zones(computers, zones int) ([]tree.Node, tree.RTTs) {
 	var nodes []tree.Node
 	for i := range computers {

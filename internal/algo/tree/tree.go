@@ -9,16 +9,16 @@ import (
 
 // Tree says which node feeds which. It does not change.
 type Tree struct {
-	edition uint64 // of a tree that comes from another, one more
+	edition uint64 // one more than that of the tree from which it was made
 	places  pages[place]
-	hole    int       // a place that nobody has, or none; its parent is the next
-	joined  int       // how many ever were in the tree
+	hole    int       // a vacant place, or none; the parent of a vacant place is the next vacant one
+	joined  int       // how many nodes ever were in the tree
 	index   directory // the places, by name
 	sites   pages[site]
 	labels  directory // the sites, by label
-	fresh   bool      // no other tree has any of it
+	fresh   bool      // it shares nothing with another tree
 	bound   Bound
-	fanOut  int // the limit that is given, or how many suit the load at an agent with the ordinary uplink
+	fanOut  int // the given limit, or how many children suit the load at an agent with the ordinary uplink
 	// ordinary is the median of the agents' uplinks.
 	ordinary uint64
 	dist     *distances
@@ -27,10 +27,10 @@ type Tree struct {
 // place is where a node sits. The first is the sender's.
 type place struct {
 	node      Node
-	id, label uint32 // its numbers in the distances
+	id, label uint32 // its numbers in distances
 	site      int
-	order     int // of two that are alike, the one with the lower comes first
-	parent    int // none at the sender, and while it is not placed
+	order     int // of two equal places the one with the lower order comes first
+	parent    int // none for the sender, and while the node is not placed
 	children  []int
 	links     int // how many it feeds over links
 	entry     int // the place at which the path from the sender comes to its site last
@@ -39,20 +39,20 @@ type place struct {
 
 const none = -1
 
-// way is what a path costs.
+// way is what a path, or a part of it, costs.
 type way struct {
-	cost    time.Duration // hops without measurement included
+	cost    time.Duration // with assumed costs for hops that were not measured
 	depth   int
 	latency Latency
 }
 
-// Latency is the time from the sender to a node, without any of the agents' own.
+// Latency is the time from the sender to a node, without the time that agents take.
 type Latency struct {
 	Measured   time.Duration // over the hops with a measured RTT
-	Unmeasured int           // how many hops have none
+	Unmeasured int           // how many hops were not measured
 }
 
-// then returns what a path costs that goes on.
+// then returns what a path costs that goes on by next.
 func (w way) then(next way) way {
 	return way{
 		w.cost + next.cost, w.depth + next.depth,
@@ -60,7 +60,7 @@ func (w way) then(next way) way {
 	}
 }
 
-// since returns what is left of a path behind its beginning.
+// since returns what is left of a path after its beginning.
 func (w way) since(begin way) way {
 	return way{
 		w.cost - begin.cost, w.depth - begin.depth,
@@ -86,11 +86,11 @@ func (t *Tree) done() *Tree {
 	return t
 }
 
-// at returns a place, to be read only, and change one to be changed.
+// at returns a place that must only be read, change one that may be changed.
 func (t *Tree) at(at int) *place     { return t.places.at(at) }
 func (t *Tree) change(at int) *place { return t.places.change(t.edition, at) }
 
-// all returns the places that somebody has.
+// all returns the places that are not vacant.
 func (t *Tree) all() iter.Seq2[int, *place] {
 	return func(yield func(int, *place) bool) {
 		for at := range t.places.length {
@@ -101,7 +101,7 @@ func (t *Tree) all() iter.Seq2[int, *place] {
 	}
 }
 
-// inOrder returns all places of a tree that is built.
+// inOrder returns all places by their order; it is for a tree that is being built and has no vacant place.
 func (t *Tree) inOrder() []int {
 	places := make([]int, t.places.length)
 	for at := range places {
@@ -110,10 +110,10 @@ func (t *Tree) inOrder() []int {
 	return places
 }
 
-// compareOrder orders places that are alike.
+// compareOrder decides between places that are equal otherwise.
 func (t *Tree) compareOrder(a, b int) int { return cmp.Compare(t.at(a).order, t.at(b).order) }
 
-// beside returns the agent that feeds a member over no link, or none.
+// beside returns the agent beside a member, which feeds it without a link; or none.
 func (t *Tree) beside(member int) int {
 	node := &t.at(member).node
 	if node.Kind == Agent || node.Agent == "" {
@@ -129,7 +129,7 @@ func (t *Tree) beside(member int) int {
 // linked reports whether one node would feed another over a link.
 func linked(parent, child *place) bool { return !child.node.isBeside(parent.node) }
 
-// goBeside has a member be of the cluster of the agent beside it.
+// goBeside puts a member in the cluster of the agent beside it.
 func (t *Tree) goBeside(member int) {
 	if agent := t.beside(member); agent != none && t.at(agent).site != t.at(member).site {
 		p, of := t.change(member), t.at(agent)
@@ -137,7 +137,7 @@ func (t *Tree) goBeside(member int) {
 	}
 }
 
-// add takes a node in that nobody feeds yet.
+// add adds a node that nobody feeds yet.
 func (t *Tree) add(node Node) int {
 	at := t.hole
 	if at == none {
@@ -157,7 +157,7 @@ func (t *Tree) add(node Node) int {
 	return at
 }
 
-// vacate takes a node out that feeds nobody and is not fed.
+// vacate removes a node that feeds nobody and is not fed.
 func (t *Tree) vacate(at int) {
 	if t.agent(at) {
 		t.moveOut(at)
@@ -167,7 +167,7 @@ func (t *Tree) vacate(at int) {
 	t.hole = at
 }
 
-// attach makes one node the parent of another, whatever that one feeds included.
+// attach makes one node the parent of another. The child keeps what it feeds.
 func (t *Tree) attach(child, parent int) {
 	t.change(child).parent = parent
 	p := t.change(parent)
@@ -212,7 +212,7 @@ func (t *Tree) arrive(at int) (entry int, from way) {
 	return up.entry, up.way.then(step)
 }
 
-// shift makes the way to a node, and to those below it in its site, longer.
+// shift adds to the way to a node and to the nodes below it in its site.
 func (t *Tree) shift(at, entry int, by way) {
 	p := t.change(at)
 	p.entry, p.way = entry, p.way.then(by)
@@ -226,8 +226,7 @@ func (t *Tree) shift(at, entry int, by way) {
 
 func (t *Tree) agent(at int) bool { return t.at(at).node.Kind == Agent }
 
-// Measured returns the same tree seen with other RTTs: its latencies, and what With and
-// Without go by. Nobody moves.
+// Measured returns the same tree with other RTTs: they change its latencies, and what With and Without go by. Nobody moves.
 func (t *Tree) Measured(rtt RTTs) *Tree {
 	if rtt.Version != 0 && rtt.Version == t.bound.RTT.Version {
 		return t

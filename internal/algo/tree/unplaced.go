@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// unplaced returns the nodes before any of them is fed, in the order of their strength, the
-// sender first. Those of a cluster are side by side: they change together.
+// unplaced returns a tree in which nobody is fed yet. The sender has the first place and the order
+// is that of strength; nodes of a cluster have neighbouring places, as they change together.
 func unplaced(sender string, nodes []Node, bound Bound, dist *distances) *Tree {
 	agents, uplink := relays(nodes)
 	t := &Tree{

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Validate returns all that contradicts what every tree keeps, whatever happened to it:
-// each node is reached once and none in a loop; members feed nobody; the sender feeds one
-// agent at most; the agents of a cluster have one gateway; a fan-out limit that was given
-// is kept.
+// Validate returns all violations of what every tree keeps, whatever happened to it: each node is
+// reached once and none is in a loop; members feed nobody; the sender feeds one agent at most; the
+// agents of a cluster have one gateway; a given fan-out limit is kept.
 func (t *Tree) Validate() error {
 	problems := t.checkReach()
 	gateways := map[string]string{}

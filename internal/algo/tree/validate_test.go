@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Validate finds what no other function of the package would do to a tree.
+// Validate finds damage that no other function of the package would do to a tree.
 func TestValidateFindsDamage(t *testing.T) {
 	nodes := []Node{
 		{Name: "s"},
@@ -47,13 +47,13 @@ func (t *Tree) number(name string) int {
 	return at
 }
 
-// feed adds a child without its knowing.
+// feed adds a child to a parent; the child's own record stays as it was.
 func (t *Tree) feed(parent, child string) {
 	p := t.change(t.number(parent))
 	p.children = append(p.children, t.number(child))
 }
 
-// cut takes a child from its parent without its knowing.
+// cut takes a child from its parent; the child's own record stays as it was.
 func (t *Tree) cut(child string) {
 	p := t.change(t.at(t.number(child)).parent)
 	var others []int

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// ways finds what the paths from the sender cost. Places know the way inside of their site; what
-// leads there is looked up once.
+// ways finds what the paths from the sender cost. A place knows the way from its site's entry; the
+// way to that entry is looked up once and kept.
 type ways struct {
 	*Tree
-	entries []arrival // by site, the last that was asked for
-	age     int       // it grows when somebody gets a parent
+	entries []arrival // by site, for the entry that was last asked for
+	age     int       // grows whenever a node gets a parent
 }
 
 // arrival is a path to the node that feeds an entry, if one does.
@@ -19,7 +19,7 @@ type arrival struct {
 	entry int
 	way   way
 	fed   bool
-	age   int // one that is not fed may be when somebody has got a parent
+	age   int // an arrival that is not fed is valid only as long as nobody has got a parent
 }
 
 func (t *Tree) ways() ways { return ways{t, make([]arrival, t.sites.length), 1} }
@@ -73,19 +73,20 @@ func (o offer) compare(other offer) int {
 	)
 }
 
-// choice is by what a parent is chosen.
+// choice gives the measure by which a parent is chosen: the smallest wins.
 type choice func(parent way, hop time.Duration) time.Duration
 
-// total is what the child's path costs, and nearest what the hop does.
+// total is what the child's path costs, nearest what its last hop does.
 func total(parent way, hop time.Duration) time.Duration { return parent.cost + hop }
 func nearest(_ way, hop time.Duration) time.Duration    { return hop }
 
-// detour is by how much a path may be longer than the shortest for the sake of a nearer parent. On the network
-// of doc.go's second table 1.1 spares few copies, and 1.5 few more than this.
+// detour is by what factor a path may be longer than the shortest for the sake of a nearer parent. On the
+// network of doc.go's second table 1.1 avoids few copies, and 1.5 avoids few more than this.
 const detour = 1.25
 
-// thrifty is the choice of what feeds a cluster's gateway: of the parents over which its path is little longer than
-// over the one where it is the shortest, the nearest. So what goes far goes there once, and is copied where it has come to.
+// thrifty returns the choice of who feeds a cluster's gateway. It takes the nearest of the parents over which the gateway's
+// path is at most detour times as long as the shortest. So what goes far goes there once, and is copied after it has
+// arrived.
 func (w *ways) thrifty(shortest, gateway int) choice {
 	path, _ := w.to(shortest)
 	longest := time.Duration(float64(total(path, w.hop(shortest, gateway))) * detour)
@@ -97,7 +98,7 @@ func (w *ways) thrifty(shortest, gateway int) choice {
 	}
 }
 
-// best returns the best parent of several.
+// best returns the best of several parents.
 func (w *ways) best(parents []int, child int, by choice) (best offer) {
 	of := w.at(child)
 	for i, parent := range parents {

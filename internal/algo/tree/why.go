@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Why says in words why a node sits where it does, and by what was known of it; nothing of one
-// that is not in the tree.
+// Why explains in words why a node sits where it does, by what was known of it. For a node that is
+// not in the tree it returns nothing.
 func (t *Tree) Why(name string) string {
 	at, known := t.index.find(name)
 	if !known {
@@ -27,7 +27,7 @@ func (t *Tree) Why(name string) string {
 	return why
 }
 
-// late returns how far a member is from the sender, if that is more than the bound.
+// late returns how far a member is from the sender if that exceeds the bound, else 0.
 func (t *Tree) late(at int) time.Duration {
 	if t.bound.MaxLatency == 0 || t.agent(at) {
 		return 0
@@ -91,7 +91,7 @@ func (t *Tree) ingressRule(at int) string {
 	return "the nearest to the sender, or the strongest: none is of its cluster"
 }
 
-// limitRule says how many an agent feeds.
+// limitRule says how many children an agent may have, and why.
 func (t *Tree) limitRule(at int) string {
 	switch suits := t.suits(at); {
 	case t.bound.FanOut > 0:

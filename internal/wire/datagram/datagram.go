@@ -8,12 +8,12 @@ import (
 
 // Sizes in bytes.
 const (
-	// MaxDatagram is what fits through every path that IPv6 allows, without options:
-	// larger ones might be lost always, or in pieces (RFC 8085, section 3.2).
+	// MaxDatagram is the size that fits through every IPv6 path, without options: larger ones might
+	// always be lost, or be fragmented (RFC 8085, section 3.2).
 	MaxDatagram = 1280 - 40 - 8
-	// Overhead is what a datagram has beside its payload.
+	// Overhead is the size of a datagram without its payload.
 	Overhead = clearSize + headSize + tagSize
-	// MaxPayload is the most that a DATA carries: a PARITY over it has to fit, too.
+	// MaxPayload is the largest payload of a DATA: a PARITY over it has to fit, too.
 	MaxPayload = MaxDatagram - Overhead - blockHead
 
 	clearSize = 16
@@ -22,14 +22,14 @@ const (
 	blockHead = 10
 )
 
-// MaxCount is the most datagrams that one window of parity protects, and has shards.
+// MaxCount is how many datagrams a window of parity protects at most, and how many shards it has at most.
 const MaxCount = 128
 
 // most is more than there are sequences in any stream, or numbers on any link. It is so low that arithmetic with them
 // does not wrap around.
 const most = 1 << 62
 
-// Kind is what a datagram is.
+// Kind is the kind of a datagram.
 type Kind uint8
 
 // The kinds.
@@ -39,10 +39,10 @@ const (
 	Feedback
 )
 
-// ErrProtocol says that something is not as any correct neighbour sends it.
+// ErrProtocol says that something is not what a correct neighbour sends.
 var ErrProtocol = errors.New("datagram protocol violated")
 
-// Header is what a datagram says beside its payload. Times are microseconds.
+// Header is everything in a datagram but its payload. Times are in microseconds.
 type Header struct {
 	Number    uint64
 	Departure uint64
@@ -63,7 +63,7 @@ func (h Header) appendSealed(to []byte) []byte {
 	return binary.BigEndian.AppendUint16(to, h.Index)
 }
 
-// parseSealed reads what was sealed and checks that such a datagram can exist.
+// parseSealed reads what was sealed, and checks that such a datagram can exist.
 func parseSealed(number uint64, from []byte) (Header, []byte, error) {
 	if len(from) < headSize {
 		return Header{}, nil, fmt.Errorf("%w: %d bytes were sealed", ErrProtocol, len(from))
@@ -96,7 +96,7 @@ func (h Header) check(payload int) error {
 	return nil
 }
 
-// AppendBlock writes what parity protects of a datagram, filled up to a size.
+// AppendBlock writes the part of a datagram that parity protects, padded to a size.
 func AppendBlock(to []byte, sent uint64, payload []byte, size int) []byte {
 	begun := len(to)
 	to = binary.BigEndian.AppendUint64(to, sent)
@@ -108,10 +108,10 @@ func AppendBlock(to []byte, sent uint64, payload []byte, size int) []byte {
 	return to
 }
 
-// BlockSize is the size of a payload's block, if it is the longest of its window.
+// BlockSize returns the size of the block of a payload that is the longest of its window.
 func BlockSize(payload int) int { return blockHead + payload }
 
-// ParseBlock reads a block that was recovered. What it returns is part of it.
+// ParseBlock reads a recovered block. The payload that it returns is part of it.
 func ParseBlock(from []byte) (sent uint64, payload []byte, err error) {
 	if len(from) < blockHead {
 		return 0, nil, fmt.Errorf("%w: block of %d bytes", ErrProtocol, len(from))

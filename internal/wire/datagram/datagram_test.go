@@ -58,7 +58,7 @@ func TestLargestFits(t *testing.T) {
 	}
 }
 
-// Every bit is authenticated, the clear ones too.
+// Every bit is authenticated, including those sent in the clear.
 func TestForgedIsRefused(t *testing.T) {
 	seal := func() []byte {
 		return secret(1).Down().Seal(nil, wire.Header{Number: 9, Kind: wire.Data}, []byte("payload"))
@@ -137,7 +137,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Whatever comes is refused or is what its own encoding says.
+// Whatever comes is refused, or is the same when it is encoded again.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte("payload"), uint64(3), uint8(wire.Data), uint8(0), uint16(0), false)
 	f.Add(make([]byte, 30), uint64(3), uint8(wire.Parity), uint8(4), uint16(1), false)

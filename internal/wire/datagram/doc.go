@@ -1,7 +1,6 @@
-// Package datagram is the byte layout of datagram streams: the datagrams that go from
-// neighbour to neighbour in a delivery's tree, and the reports of them that come back, as
-// datagrams, too.
-// It encodes, decodes, seals and opens, and nothing else.
+// Package datagram is the byte layout of datagram streams: of the datagrams that go from neighbour
+// to neighbour in a delivery's tree, and of the reports about them that come back, which are
+// datagrams, too. It encodes, decodes, seals and opens, and nothing else.
 //
 // All numbers are big-endian. A datagram belongs to a link, which both ends opened over
 // TLS: the keys, one for each direction, and the link's name are exported from that
@@ -20,11 +19,11 @@
 //	         | tag (16)                                      |
 //	         +-----------------------------------------------+
 //
-// The number counts datagrams of the link in one direction. Departure is when it left,
-// in microseconds of a clock of its sender's own, and the round trip what that knows of
-// the link, in microseconds: both are for congestion control. The sequence counts what
-// the stream's sender was given, and sent is when, in microseconds since 1970 by the
-// managers' clock; these stay the same from link to link. Sequences and numbers are below 2^62:
+// The number counts the datagrams of the link in one direction. Departure is when the datagram
+// left, in microseconds of its sender's own clock, and the round trip is the sender's estimate for
+// the link, in microseconds: both are for congestion control. The sequence counts what the stream's
+// sender was given, and sent is when it was given, in microseconds since 1970 by the managers'
+// clock; these two stay the same from link to link. Sequences and numbers must be below 2^62:
 // others are refused.
 //
 //	kind    direction  sequence           count, index          payload
@@ -34,8 +33,8 @@
 //	REPORT  up         zero               zero                  a report, 56 bytes; where it comes
 //	                                                            from is where the child is
 //
-// What parity protects of a DATA is its block: sent (8), the payload's length (2), and the
-// payload, filled with zeros to the longest of the window.
+// What parity protects of a DATA is its block: sent (8), the payload's length (2), and the payload,
+// padded with zeros to the longest of the window.
 //
 //	report  0                       8                       16
 //	        +-----------------------+-----------------------+

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// ReportSize is how long a report is, in bytes.
+// ReportSize is the length of a report, in bytes.
 const ReportSize = 56
 
 // Certain is a loss event rate of one, in billionths.
 const Certain = 1_000_000_000
 
-// Report is what a child tells its parent of the datagrams that came: what RFC 5348,
-// section 3.2.2, has in a feedback packet, and the sums of what came and did not.
+// Report is what a child tells its parent about the datagrams that came: the content of a feedback
+// packet of RFC 5348, section 3.2.2, and how many came and did not in all.
 type Report struct {
-	Number         uint64 // of the last that came
-	Departure      uint64 // as it said
+	Number         uint64 // of the last datagram that came
+	Departure      uint64 // of that datagram, as it said
 	HeldFor        uint64 // microseconds from when it came until this was written
 	Received       uint64 // datagrams, over the link's life
 	Lost           uint64

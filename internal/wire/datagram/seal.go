@@ -9,20 +9,20 @@ import (
 
 const keySize = 16
 
-// SecretSize is how long a link's secret is: its name, and a key for each direction.
+// SecretSize is the length of a link's secret: its name, and a key for each direction.
 const SecretSize = 8 + 2*keySize
 
-// Label is what a link's secret is exported from TLS under (RFC 5705). It names the
-// version of this layout: two that differ share no key.
+// Label is the label under which a link's secret is exported from TLS (RFC 5705). It names the
+// version of this layout: different versions share no key.
 const Label = "EXPORTER-groupcast-datagrams-1"
 
 // LinkID names a link.
 type LinkID [8]byte
 
-// Secret is what only the two ends of a link know.
+// Secret is known only to the two ends of a link.
 type Secret [SecretSize]byte
 
-// Link returns the link's name, which is no secret.
+// Link returns the link's name, which is not secret.
 func (s Secret) Link() LinkID { return LinkID(s[:8]) }
 
 // Down returns the box for what goes from parent to child.
@@ -31,8 +31,8 @@ func (s Secret) Down() *Box { return newBox(s.Link(), s[8:8+keySize]) }
 // Up returns the box for what goes from child to parent.
 func (s Secret) Up() *Box { return newBox(s.Link(), s[8+keySize:]) }
 
-// Box seals and opens the datagrams of a link in one direction. It has no state:
-// whoever seals must never use a number twice.
+// Box seals and opens the datagrams of a link in one direction. It has no state: the caller must
+// never seal with the same number twice.
 type Box struct {
 	link LinkID
 	aead cipher.AEAD
@@ -62,11 +62,11 @@ func (b *Box) Seal(to []byte, h Header, payload []byte) []byte {
 	to = h.appendSealed(to)
 	to = append(to, payload...)
 	nonce := nonceOf(h.Number)
-	// Sealed where it is: the plaintext is exactly what follows the clear part.
+	// This seals in place: the plaintext is exactly what follows the clear part.
 	return b.aead.Seal(to[:begun+clearSize], nonce[:], to[begun+clearSize:], clear[:clearSize])
 }
 
-// Open opens a datagram in its own memory. The payload returned is part of it.
+// Open opens a datagram in place. The payload that it returns is part of it.
 func (b *Box) Open(whole []byte) (Header, []byte, error) {
 	if len(whole) < Overhead || len(whole) > MaxDatagram || LinkID(whole[:8]) != b.link {
 		return Header{}, nil, ErrForged

@@ -32,8 +32,8 @@
 //	     16 | from offset (8)                                        |
 //	        +--------------------------------------------------------+
 //
-// Then both sides send frames: a header of fixed size and a payload. A child that asks
-// need not wait for the welcome to send its own.
+// Then both sides send frames: a header of fixed size and a payload. A child that asks need not
+// wait for the welcome before it sends its first frames.
 //
 //	frame   0       1       2               4                       8
 //	        +-------+-------+---------------+-----------------------+
@@ -63,6 +63,6 @@
 // A child that asks for a part of a stream that nobody has any more gets a BYE, not_kept, whose offset is that from which on there
 // is something.
 //
-// Offsets are absolute, so that a frame that comes twice, or late, does no harm,
-// and a child that returns says all with one number.
+// Offsets are absolute, so a frame that comes twice, or late, does no harm, and a child that
+// returns needs only one number to say what it has.
 package relay

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Type is what a frame is.
+// Type is the type of a frame.
 type Type uint8
 
 // The types.
@@ -51,10 +51,10 @@ const (
 	maxByeFrame = reasonSize + MaxByeText
 )
 
-// MaxOffset is the largest offset: what counts bytes on disk is signed.
+// MaxOffset is the largest offset: sizes of files on disk are signed.
 const MaxOffset = math.MaxInt64
 
-// ErrProtocol says that the peer sent what no correct peer sends. The link ends.
+// ErrProtocol says that the peer sent something that no correct peer sends. The link ends.
 var ErrProtocol = errors.New("relay protocol violated")
 
 // Header is what every frame begins with.
@@ -74,8 +74,7 @@ func (h Header) Append(to []byte) []byte {
 	return binary.BigEndian.AppendUint64(to, h.TreeVersion)
 }
 
-// ParseHeader reads a header and checks that such a frame can exist. from must
-// hold HeaderSize bytes.
+// ParseHeader reads a header and checks that such a frame can exist. from must hold HeaderSize bytes.
 func ParseHeader(from []byte) (Header, error) {
 	_ = from[HeaderSize-1]
 	h := Header{
@@ -90,7 +89,7 @@ func ParseHeader(from []byte) (Header, error) {
 	return h, h.check()
 }
 
-// check says why no correct peer sends such a frame.
+// check returns why no correct peer sends such a frame.
 func (h Header) check() error {
 	least, most, known := h.Type.lengths()
 	switch {
@@ -108,7 +107,7 @@ func (h Header) check() error {
 	return nil
 }
 
-// lengths returns how long a frame's payload can be.
+// lengths returns the bounds of the length of a frame's payload, and whether its type is known.
 func (t Type) lengths() (least, most uint32, known bool) {
 	switch t {
 	case Data:
@@ -139,7 +138,7 @@ const (
 	SenderLost                 // the sender is gone
 	Canceled                   // the delivery was canceled
 	NoRoom                     // the cache or the disk is full
-	NotKept                    // what is asked for of a stream can be had nowhere any more; the offset says from where it can
+	NotKept                    // nobody has the requested bytes of a stream any more; the offset is the first that can be had
 	reasonsKnown = iota
 )
 
@@ -154,7 +153,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason_%d", uint16(r)) // from a newer peer
 }
 
-// AppendBye writes a whole BYE frame. Text that is too long is cut.
+// AppendBye writes a whole BYE frame. If the text is too long it is cut.
 func AppendBye(to []byte, reason Reason, text string, offset, treeVersion uint64) []byte {
 	text = cut(text, MaxByeText)
 	to = Header{Type: Bye, Length: uint32(reasonSize + len(text)), Offset: offset, TreeVersion: treeVersion}.Append(to)

@@ -31,7 +31,7 @@ const (
 // DeliveryID names a delivery.
 type DeliveryID [16]byte
 
-// Hello is what a child opens a stripe with.
+// Hello is what opens a stripe, mostly from a child to its parent.
 type Hello struct {
 	Stripe, Stripes uint8 // Stripe counts from zero; Stripes is how many there will be at most
 	Delivery        DeliveryID
@@ -39,9 +39,9 @@ type Hello struct {
 	From            uint64 // offset of the first byte wanted; zero in an offer
 	Offer           bool   // the end that opens the link is the parent
 	Plaintext       bool   // what follows the hello, and the welcome, is not encrypted
-	Join            bool   // it is a stripe more of the link that there is
+	Join            bool   // this is a further stripe of an existing link
 	Datagrams       bool   // the delivery comes in datagrams, sealed with the link's secret
-	Capability      []byte // proves that the child may have it
+	Capability      []byte // proves that the child may have the delivery
 }
 
 // Append writes the hello.
@@ -71,8 +71,7 @@ func (h Hello) flags() (flags byte) {
 	return flags
 }
 
-// ReadHello reads a hello. It allocates for the capability only after all before
-// it was checked.
+// ReadHello reads a hello. It allocates memory for the capability only after it has checked everything before it.
 func ReadHello(from io.Reader) (Hello, error) {
 	var fixed [helloSize]byte
 	if _, err := io.ReadFull(from, fixed[:]); err != nil {
@@ -107,7 +106,7 @@ func ReadHello(from io.Reader) (Hello, error) {
 	return h, nil
 }
 
-// checkOpening checks what hello and welcome begin with.
+// checkOpening checks the beginning of a hello or a welcome.
 func checkOpening(from []byte) error {
 	if string(from[:len(magic)]) != magic {
 		return fmt.Errorf("%w: not a relay: it begins with %q", ErrProtocol, from[:len(magic)])
@@ -121,7 +120,7 @@ func checkOpening(from []byte) error {
 // Welcome is how a parent accepts a stripe.
 type Welcome struct {
 	TreeVersion uint64
-	From        uint64 // offset of the first byte that is sent
+	From        uint64 // offset of the first byte that is sent; after an offer, of the first that is wanted
 }
 
 // Append writes the welcome.
@@ -132,7 +131,7 @@ func (w Welcome) Append(to []byte) []byte {
 	return binary.BigEndian.AppendUint64(to, w.From)
 }
 
-// Refusal is an answer to a hello that is a BYE.
+// Refusal is a BYE that answers a hello.
 type Refusal struct {
 	Reason Reason
 	Text   string

@@ -15,7 +15,7 @@ import (
 
 var delivery = relay.DeliveryID{0: 0xaa, 15: 0xbb}
 
-// The bytes of version 1 do not change: other versions must read them.
+// The bytes of version 1 do not change: other versions have to read them.
 func TestBytesOfVersion1(t *testing.T) {
 	for name, c := range map[string]struct{ got, want []byte }{
 		"hello": {
@@ -64,8 +64,8 @@ func TestHandshakeRoundTrip(t *testing.T) {
 	}
 }
 
-// C11: frames of length 0, the cap plus one, 2^31 and 2^32-1, and all else that
-// no correct peer sends, are refused by their header alone.
+// C11: frames of length 0, the cap plus one, 2^31 and 2^32-1, and everything else that no correct
+// peer sends, are refused by their header alone.
 func TestC11AbsurdFrames(t *testing.T) {
 	for name, h := range map[string]relay.Header{
 		"no data":              {Type: relay.Data},
@@ -136,7 +136,7 @@ func TestByeTextIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// Whatever comes, a header either is refused or is written back as it came.
+// Whatever comes, a header is either refused or written back exactly as it came.
 func FuzzParseHeader(f *testing.F) {
 	f.Add(relay.Header{Type: relay.Data, Length: 1 << 20, Offset: 1 << 40, TreeVersion: 2}.Append(nil))
 	f.Add(relay.Header{Type: relay.Ack, Level: relay.Received, Offset: 5}.Append(nil))
@@ -151,7 +151,7 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// Whatever comes, a hello either is refused or is written back as it came.
+// Whatever comes, a hello is either refused or written back exactly as it came.
 func FuzzReadHello(f *testing.F) {
 	f.Add(relay.Hello{Stripes: 1, Delivery: delivery, Datagrams: true}.Append(nil))
 	f.Add(relay.Hello{Stripe: 1, Stripes: 2, Delivery: delivery, TreeVersion: 1, From: 9, Capability: []byte("cap")}.Append(nil))
