@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// wholeBelow is how large a tree is that is stored whole whenever it changes, as managers of earlier versions read it. Of a larger
+	// wholeBelow is how large a tree is, and always was, that is stored whole whenever it changes, as managers of earlier versions read it. Of a larger
 	// one what is new is stored beside it: that is some hundred bytes for one who joins, where the tree of 10,000 members has megabytes.
 	wholeBelow = 32 << 10
 	// maxSteps is after how many changes such a one is stored whole again.
