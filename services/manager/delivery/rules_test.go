@@ -133,7 +133,8 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Since when somebody minds that nothing moves: who is well for a moment minds on, who was for a minute minds anew.
+// Since when somebody minds that nothing moves: whoever is well for a moment has minded all along, and whoever was well for a minute minds
+// anew.
 func TestUnrest(t *testing.T) {
 	var u unrest
 	for _, look := range []struct {
@@ -151,7 +152,7 @@ func TestUnrest(t *testing.T) {
 	}
 }
 
-// Of an empty object nobody has all who has not heard that it has ended: all have as many bytes.
+// Of an empty object, no node that has not heard that it has ended has all: all have as many bytes.
 func TestHasAll(t *testing.T) {
 	agent := placement.AgentID("a")
 	for _, tt := range []struct {
@@ -228,7 +229,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Where nobody could feed a member, it is told who could not reach whom, as was said last; not once somebody got more.
+// Where nobody could feed a member, it is told who could not reach whom, by the latest report; not once anybody got more.
 func TestStuckSaysWhoIsApart(t *testing.T) {
 	current, err := tree.Restore([]tree.Link{
 		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// wholeBelow is how large a tree is that is stored whole whenever it changes, as managers of earlier versions read it. Of a larger
-	// one what is new is stored beside it: that is some hundred bytes for one who joins, where the tree of 10,000 members has megabytes.
+	// wholeBelow bounds the trees that are stored whole whenever they change, as managers of earlier versions read them. Of a larger tree, only
+	// what is new is stored beside it: that is some hundred bytes for a member that joins, where the tree of 10,000 members has megabytes.
 	wholeBelow = 32 << 10
 	// maxSteps is after how many changes such a one is stored whole again.
 	maxSteps = 500
