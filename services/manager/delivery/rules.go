@@ -13,8 +13,8 @@ const (
 	UnknownPatience = 60 * time.Second
 	// StuckPatience is how long nothing at all may move while somebody is in trouble.
 	StuckPatience = 60 * time.Second
-	// BusyPatience takes the place of StuckPatience where an agent of the delivery lately fed anybody, since it may have too much to do, and
-	// where the whole object is sealed and nobody is in trouble.
+	// BusyPatience is the same where an agent of the delivery feeds others: there may be too much to do,
+	// and where all is sealed and nobody is in trouble.
 	BusyPatience = 5 * StuckPatience
 	// HandoverPatience is how long what a sender has sealed may take to reach its
 	// agent after the sender has gone: it may be in the network, or not reported yet.
@@ -168,11 +168,11 @@ func (f facts) stuck(v *verdict) {
 // isQuiet reports whether nobody minds that nothing moves: no node says that it cannot go on, somebody is connected, and the sender is there.
 func (f facts) isQuiet() bool { return !f.trouble && f.connected && f.senderGone.IsZero() }
 
-// unrest tells since when somebody minds that nothing moves. Minding on and off counts as minding all the time: it begins anew only after
-// nobody has minded for StuckPatience.
+// unrest is since when somebody minds that nothing moves. Who does so again and again does all the time: until then nobody has
+// for as long as nothing may move.
 type unrest struct {
 	since time.Time
-	quiet time.Time // since when nobody minds; zero while somebody does
+	quiet time.Time // since when nobody does; zero while somebody does
 }
 
 func (u *unrest) look(quiet bool, now time.Time) (minded time.Time) {
