@@ -116,7 +116,7 @@ func (r *Registry) Delete(ctx context.Context, caller ledger.Caller, asked *grou
 				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, running, ErrDelivering)
 			}
 			conditions = append(conditions,
-				store.NoneBelow(view.MembersPrefix(name)), // one may be joining
+				store.NoneBelow(view.MembersPrefix(name)), // a member may be joining
 				store.NoneBelow(view.RunningPrefix(name)))
 		}
 		return ledger.Plan{
