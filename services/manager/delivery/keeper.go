@@ -195,7 +195,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	return moment.Soonest(due, now.Add(idleStep)), nil
 }
 
-// awaited reports whether somebody still waits for a delivery that has ended: only
+// awaited tells whether somebody still waits for a delivery that has ended: only
 // then does it matter who feeds whom.
 func (k *keeper) awaited(delivery view.Delivery) bool {
 	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool { return k.mayComeAfterEnd(delivery, member) })

@@ -13,7 +13,7 @@ const (
 	silentPatience = 2500 * time.Millisecond
 	// blamedPatience is how long a neighbour may report an agent lost that the manager still hears.
 	blamedPatience = 1500 * time.Millisecond
-	// idlePatience is how long an agent may move nothing although it could.
+	// idlePatience is how long an agent may move nothing that could.
 	idlePatience = 15 * time.Second
 	// banTime is how long an agent that was lost stays out of a delivery, and how long a neighbour is not believed whose word alone had an
 	// agent removed.

@@ -367,6 +367,6 @@ func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 		d.poke()
 	}
 	heard := heardReceiving(said)
-	heard.Bytes = max(heard.GetBytes(), earlier.GetBytes()) // one that waits for session agents has none of theirs yet, but keeps what multicast brought
+	heard.Bytes = max(heard.GetBytes(), earlier.GetBytes()) // one that waits for session agents keeps what multicast brought
 	p.receiving[from] = heard
 }
