@@ -113,8 +113,8 @@ const maxCommits = 256
 type Store struct {
 	commits chan struct{} // a place for each transaction on its way
 	client  *clientv3.Client
-	writing atomic.Int64          // how many bytes those on their way have
-	room    func(want want) error // says why that cannot be written
+	writing atomic.Int64          // how many bytes these have
+	room    func(want want) error // why that cannot be written
 	failed  <-chan error          // filled when the store cannot go on
 	most    int                   // how many bytes a transaction can have
 	shared  bool                  // several managers can have it
@@ -142,7 +142,7 @@ func (s *Store) Failed() <-chan error { return s.failed }
 // Room returns why writes are refused, or nil.
 func (s *Store) Room() error { return s.room(want{}) }
 
-// RoomForLarge returns why large writes are refused, or nil if writes of any size have room: large ones are refused before small ones are.
+// RoomForLarge returns why writes of any size are refused, or nil: large ones are before small ones are.
 func (s *Store) RoomForLarge() error { return s.room(want{own: int64(s.most), bytes: int64(s.most)}) }
 
 // Get reads a key as of now; found is false where there is none.
