@@ -1,7 +1,5 @@
-// Package ledger is how the manager that leads writes: planned changes that are
-// committed in its term, requests that have one effect however often they come,
-// and what is wrong with them. Whoever holds rules for a part of the state writes
-// by the one ledger of the term.
+// Package ledger is how the manager that leads writes: planned changes that are committed in its term, requests that have one effect however
+// often they come, and what is wrong with requests. All that hold rules for a part of the state write by the one ledger of the term.
 package ledger
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// rememberFor is how long request ids and what else is remembered for a while is kept at least.
+// rememberFor is how long request ids, and all else that is remembered for a while, are kept at least.
 const rememberFor = time.Hour
 
 // RenewalInterval is how often a fresh lease is taken for what is to be remembered.
@@ -70,7 +68,7 @@ func (l *Ledger) Lease(ctx context.Context) (store.Lease, error) {
 	return l.Lease(ctx)
 }
 
-// Caller is who asks for a change.
+// Caller is the one who asks for a change.
 type Caller struct{ ID identity.ID }
 
 // MaxRequestID is how long a request id can be.
@@ -113,11 +111,9 @@ func Identify(caller Caller, id string, message proto.Message) (Request, error) 
 	}, nil
 }
 
-// Write plans a change and commits it, again while others change the same
-// meanwhile. A request that was carried out before is not carried out again: its
-// earlier response is returned. make must fill response before it returns. What it
-// refuses is planned once more by what is so now: another manager may lead, and this
-// one's view be behind.
+// Write plans a change and commits it. It does so again while others change the same meanwhile. A request that was carried out before is not
+// carried out again: its earlier response is returned. make must fill response before it returns. What make refuses is planned once more by the
+// state as it is then: another manager may lead, and the view of this one may be behind.
 func (l *Ledger) Write(ctx context.Context, as Request, response proto.Message, make func() (Plan, error)) error {
 	current := false
 	for range attempts {
@@ -194,6 +190,5 @@ func (l *Ledger) earlier(ctx context.Context, as Request, response proto.Message
 	return true, l.view.Await(ctx, item.Changed)
 }
 
-// Next returns a number that is larger than every incarnation of anything so
-// far: a record that it replaces was written at an earlier revision.
+// Next returns a number that is larger than every incarnation of anything so far: a record that it replaces was written at an earlier revision.
 func (l *Ledger) Next() uint64 { return uint64(l.view.Revision()) + 1 }
