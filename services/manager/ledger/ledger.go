@@ -68,7 +68,7 @@ func (l *Ledger) Lease(ctx context.Context) (store.Lease, error) {
 	return l.Lease(ctx)
 }
 
-// Caller is the one who asks for a change.
+// Caller is who asks for a change.
 type Caller struct{ ID identity.ID }
 
 // MaxRequestID is how long a request id can be.
@@ -111,9 +111,11 @@ func Identify(caller Caller, id string, message proto.Message) (Request, error) 
 	}, nil
 }
 
-// Write plans a change and commits it. It does so again while others change the same meanwhile. A request that was carried out before is not
-// carried out again: its earlier response is returned. make must fill response before it returns. What make refuses is planned once more by the
-// state as it is then: another manager may lead, and the view of this one may be behind.
+// Write plans a change and commits it, again while others change the same
+// meanwhile. A request that was carried out before is not carried out again: its
+// earlier response is returned. make must fill response before it returns. What it
+// refuses is planned once more by what is so now: another manager may lead, and this
+// one's view be behind.
 func (l *Ledger) Write(ctx context.Context, as Request, response proto.Message, make func() (Plan, error)) error {
 	current := false
 	for range attempts {

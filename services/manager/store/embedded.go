@@ -31,9 +31,8 @@ const (
 	startTimeout = time.Minute
 	// largest is how many bytes a transaction can have. The tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
 	largest = 4 << 20
-	// snapshotEvery is after how many transactions etcd notes how far its database is. What its log has since then is read into memory at the
-	// next start, and what it has from before is deleted. etcd's default of 10,000 is for small transactions: of the largest ones, that many
-	// are 40 GiB.
+	// snapshotEvery is after how many transactions etcd notes how far its database is. What its log has since then is read into memory at
+	// the next start, and what it has before is deleted. etcd's default of 10,000 is for small ones: of largest they are 40 GiB.
 	snapshotEvery = 500
 	// keptAlone is how many transactions etcd keeps in memory for members that are behind, and up to a hundred more. If it is alone it has no
 	// such members.
