@@ -36,7 +36,7 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	managers := m.server.managers()
 	online, offline := countManagers(managers)
 	response.ManagersOnline, response.ManagersOffline = uint32(online), uint32(offline)
-	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who is here
+	if callerOf(ctx).ID.Role == identity.Operator { // others are not told who there is
 		response.Managers = managers
 	}
 	if err := m.server.Room(); err != nil {

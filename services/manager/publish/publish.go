@@ -106,7 +106,7 @@ func (s Sharing) run(ctx context.Context) error {
 	}
 }
 
-// begin does what has to be done before a new CA is offered.
+// begin is before a new CA is offered.
 func (s Sharing) begin(ctx context.Context) error {
 	if s.MayMake != nil {
 		if err := s.MayMake(ctx); err != nil {
