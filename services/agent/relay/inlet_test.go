@@ -17,7 +17,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
-// Who is to have the place has it, though others that wait for it may have it first: they do not go on with what was before.
+// Whoever seizes the place gets it, though others that wait for it may have it first: those do not go on with what was before.
 func TestSeizedInletIsHadByNobodyElse(t *testing.T) {
 	for round := range 200 {
 		life, end := context.WithCancel(t.Context())
@@ -52,7 +52,7 @@ func TestSeizedInletIsHadByNobodyElse(t *testing.T) {
 	}
 }
 
-// nowhere counts who would be dialled.
+// nowhere counts the parents that would be dialled.
 type nowhere struct{ dialled atomic.Int32 }
 
 func (n *nowhere) DialContext(context.Context, string, string) (net.Conn, error) {

@@ -31,10 +31,10 @@ type source struct {
 	former       bool // it is of the version before, and does not say from where on it has something
 
 	mu      sync.Mutex
-	members []*member // that count
+	members []*member // the members that it waits for
 }
 
-// span is from where and up to where it has the stream.
+// span returns from where and up to where it has the stream.
 func (s *source) span() (kept, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *source) span() (kept, upTo uint64) {
 	return kept, min(s.length, kept+s.room)
 }
 
-// countOn has others be those that it waits for.
+// countOn makes others the members that it waits for.
 func (s *source) countOn(members ...*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (w *world) wantWhole(m *member) {
 	}
 }
 
-// Who wants of a stream what its sender does not keep any more is told from where it is kept, and stops nobody: also below an
-// agent that the agent above has to tell that.
+// A member that wants of a stream what its sender no longer keeps is told from where it is kept, and stops nobody. That holds also below an
+// agent that has to be told by the agent above.
 func TestWhoWantsWhatAStreamHasNoMoreStopsNobody(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func (w *world) wantNotBegunAgain() {
 	}
 }
 
-// wantNotKept has a member ask for the beginning of a stream until it is told that this is not kept.
+// wantNotKept has a member ask for the beginning of a stream until it is told that this is no longer kept.
 func (w *world) wantNotKept(name, from string) {
 	w.Helper()
 	id := identity.ID{Role: identity.Member, Name: name}
@@ -198,8 +198,8 @@ func (w *world) wantNotKept(name, from string) {
 	})
 }
 
-// Who comes to an agent that has given back what it lacks of a stream, as from one that died, gets it at once: the stream
-// need not end for that.
+// A member that comes to an agent that has given back what the member lacks of a stream, as from an agent that died, gets it at once: the
+// stream need not end for that.
 func TestMovedMemberOfAStreamIsServedAtOnce(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestMovedMemberOfAStreamIsServedAtOnce(t *testing.T) {
 	}
 }
 
-// A member that is slow loses its place in a cache that is full, the others go on, and the source waits for it: it gets what
-// it lacks when the others have all that there is, and all have all.
+// A member that is slow loses its place in a cache that is full. The others go on, and the source waits for it: it gets what it lacks when the
+// others have all that there is, and in the end all have all.
 func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
 		t.Run(mode, func(t *testing.T) {
@@ -241,7 +241,8 @@ func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	}
 }
 
-// Who lost its place goes on also beside one whose reader has paused, who may lack something for ever: the source waits for it.
+// A member that lost its place goes on also beside one whose reader has paused, and which may lack something for ever: the source waits for
+// that one.
 func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	t.Parallel()
 	const kept = 8 << 20
@@ -267,8 +268,8 @@ func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	w.wantWhole(fast)
 }
 
-// C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and
-// by what end-to-end control lets be under way.
+// C6: where the cache has room for all, a member that hangs holds up the others only for a while: by as much of a stream as is cached at most,
+// and by as much as end-to-end control allows to be under way.
 func TestC6WhoHangsHoldsUpNobodyWhereThereIsRoom(t *testing.T) {
 	for _, tt := range []struct {
 		mode   string
