@@ -29,9 +29,9 @@ func TestRoomIsWithinTheLimit(t *testing.T) {
 	if got := b.Room(70); got != 30 {
 		t.Errorf("the second has room for %d, want the 30 that are left", got)
 	}
-	<-pressure // the first entry hears that another lacks room
+	<-pressure // the first hears that somebody lacks room
 	a.Reserve(20)
-	<-freed // the second hears that there is room
+	<-freed // the second hears that there is some
 	if got := b.Room(70); got != 70 {
 		t.Errorf("the second has room for %d now, want 70", got)
 	}

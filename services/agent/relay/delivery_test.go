@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
-// Deliveries that rest, if more than a message can hold, are reported in several messages. Those that run are always reported.
+// More deliveries that rest than a message can hold are told of in several; those that run, always.
 func TestReportsHaveABound(t *testing.T) {
 	begin := func(ended time.Time) *delivery {
 		return &delivery{assignment: &groupv1.Assignment{Delivery: "id"}, account: algo.New(algo.Rules{}), ended: ended}
@@ -96,7 +96,7 @@ func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
 	}
 }
 
-// The list of all deliveries that room is looked for in may have one that was dropped meanwhile: that one takes no room any more.
+// Who gives room has a list of all deliveries, of which one may have been dropped meanwhile: that one takes no room any more.
 func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 	for name, ended := range map[string]bool{"runs": false, "has ended": true} {
 		t.Run(name, func(t *testing.T) {

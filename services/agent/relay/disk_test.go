@@ -35,7 +35,7 @@ func TestDiskSmallerThanTheCache(t *testing.T) {
 	}
 }
 
-// Where there is nothing to give back, a sender that offers is told that the disk is full, and is welcome once it is not.
+// Where there is nothing to give back, who offers is told that the disk is full, and is welcome when it is not.
 func TestFullDiskIsTold(t *testing.T) {
 	w := newWorld(t, 4<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	disk := testdisk.Memory(t, "size=8m")

@@ -332,7 +332,7 @@ func TestSilentChildIsAlone(t *testing.T) {
 	}
 }
 
-// A node that is no child in the tree is not fed, nor one that asks for bytes. A node that is no longer a child is no longer fed.
+// Who is no child of the tree is not fed, nor who asks for bytes; who is one no more, not any longer.
 func TestStrangersAreNotFed(t *testing.T) {
 	w := newFlowWorld(t, &groupv1.DatagramSpec{})
 	w.start("sa1", 1<<20)

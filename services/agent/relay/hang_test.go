@@ -13,8 +13,8 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// A member that cannot write, as where its disk hangs, does not read either, though it answers. If it is not waited for by the rule for slow
-// members, it holds up nobody by what was under way to it. It goes on when it can.
+// What a member cannot write, as where its disk hangs, it does not read, though it answers: who is not waited for by the rule
+// for slow ones holds up nobody with what was under way to it. It goes on when it can.
 func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 	specs := modes()
 	for name, spec := range maps.Clone(specs) {
@@ -49,8 +49,8 @@ func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A member that was detached while it hung, and comes again, waits until the others are done, end to end, too: if all began again for it
-// whenever it takes something, the others would not get on.
+// Who was detached as it hung, and comes again, waits for the others to be done, end to end, too: if all began again for it
+// whenever it takes something, they would not get on.
 func TestWhoHungWaitsForTheOthers(t *testing.T) {
 	const size = 40 << 20
 	for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
-// Whoever seizes the place gets it, though others that wait for it may have it first: those do not go on with what was before.
+// Who is to have the place has it, though others that wait for it may have it first: they do not go on with what was before.
 func TestSeizedInletIsHadByNobodyElse(t *testing.T) {
 	for round := range 200 {
 		life, end := context.WithCancel(t.Context())

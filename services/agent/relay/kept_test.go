@@ -28,7 +28,7 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	w.await("there is room", func() bool { return entry.Room(4<<20) == 4<<20 })
 }
 
-// Of several deliveries that are kept, no more give way than have to, and those that ended first do.
+// Of several that are kept, no more give way than have to, and those that ended first.
 func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
 	const kept, size = 3, 256 << 10
 	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
@@ -69,8 +69,8 @@ func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
 	}
 }
 
-// A member that comes late for what has given way is told so, and nothing is set aside for what nobody sends any more: not by the agent that
-// the sender fed, and not by one that this agent feeds.
+// Who comes late for what has given way is told so, and nothing is set aside for what nobody sends any more:
+// not by the agent that the sender fed, and not by one that this agent feeds.
 func TestWhatGaveWayTakesNoRoom(t *testing.T) {
 	const room = 4 << 20
 	for name, spec := range modes() {

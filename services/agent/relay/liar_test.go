@@ -67,8 +67,8 @@ func (w *world) dialFrom(name, to string, from uint64) (*link.Conn, error) {
 	return conn, err
 }
 
-// A child that says that it has more than there is of an object is not heeded: an agent of which it is the only child would have nothing from
-// before that for children that come later.
+// A child that says it has more than there is of an object is not heeded: an agent that it alone is a child of would have
+// nothing from before that for those that come later.
 func TestC13ClaimBeyondTheEndIsRefused(t *testing.T) {
 	const size = 1 << 20
 	for name, spec := range modes() {

@@ -35,7 +35,7 @@ func TestNewAgentTakesWhatIsLacking(t *testing.T) {
 	}
 }
 
-// A member that was given up as too slow, and left the tree for that, is fed again when the tree has it again.
+// Who was given up as too slow, and left the tree for that, is fed again when the tree has it again.
 func TestWhoWasGivenUpMayComeAgain(t *testing.T) {
 	w, slow := newEvicting(t)
 	sending, done := context.WithCancel(t.Context())

@@ -132,7 +132,7 @@ func TestWhoHasAPartIsNoCacheTooSmall(t *testing.T) {
 	}
 }
 
-// C11, C16: a neighbour that has no capability for this delivery is refused, and learns nothing.
+// C11, C16: who has no capability for this delivery is refused, and learns nothing.
 func TestC16CapabilityOfAnother(t *testing.T) {
 	w := newWorld(t, 1000, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	w.start("sa1", 1<<20)
@@ -320,7 +320,7 @@ func TestC14EarlierTreeIsNotFollowed(t *testing.T) {
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
 }
 
-// Measuring a round trip is no attack: it is counted apart from what is refused.
+// Who measures a round trip is no attack: it is counted apart from what is refused.
 func TestMeasuringIsNotRefused(t *testing.T) {
 	w := newWorld(t, 0, &groupv1.DeliverySpec{})
 	a := w.start("sa1", 1<<20)

@@ -111,8 +111,8 @@ func (w *world) wantWhole(m *member) {
 	}
 }
 
-// A member that wants of a stream what its sender no longer keeps is told from where it is kept, and stops nobody. That holds also below an
-// agent that has to be told by the agent above.
+// Who wants of a stream what its sender does not keep any more is told from where it is kept, and stops nobody: also below an
+// agent that the agent above has to tell that.
 func TestWhoWantsWhatAStreamHasNoMoreStopsNobody(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -198,8 +198,8 @@ func (w *world) wantNotKept(name, from string) {
 	})
 }
 
-// A member that comes to an agent that has given back what the member lacks of a stream, as from an agent that died, gets it at once: the
-// stream need not end for that.
+// Who comes to an agent that has given back what it lacks of a stream, as from one that died, gets it at once: the stream
+// need not end for that.
 func TestMovedMemberOfAStreamIsServedAtOnce(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -241,8 +241,7 @@ func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	}
 }
 
-// A member that lost its place goes on also beside one whose reader has paused, and which may lack something for ever: the source waits for
-// that one.
+// Who lost its place goes on also beside one whose reader has paused, who may lack something for ever: the source waits for it.
 func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	t.Parallel()
 	const kept = 8 << 20
@@ -268,8 +267,8 @@ func TestDetachedMemberOfAStreamGoesOnBesideOneThatPauses(t *testing.T) {
 	w.wantWhole(fast)
 }
 
-// C6: where the cache has room for all, a member that hangs holds up the others only for a while: by as much of a stream as is cached at most,
-// and by as much as end-to-end control allows to be under way.
+// C6: where the cache has room for all, who hangs holds up the others for a while alone: by what of a stream is cached at most, and
+// by what end-to-end control lets be under way.
 func TestC6WhoHangsHoldsUpNobodyWhereThereIsRoom(t *testing.T) {
 	for _, tt := range []struct {
 		mode   string

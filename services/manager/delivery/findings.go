@@ -15,8 +15,8 @@ type findings struct {
 	banned   map[string]time.Time      // agents that are lost, and until when they are out
 	believed map[identity.ID]time.Time // when a node's word alone has an agent taken out as unreachable, by node
 	doubted  map[link]doubt
-	unfed    []identity.ID // members that move because they got nothing
-	damaged  []identity.ID // members that move because they got damaged bytes
+	unfed    []identity.ID // members that move since they got nothing
+	damaged  []identity.ID // members that move since they got damaged bytes
 }
 
 // doubt is that a node got no more from the one that feeds it than it had then. It does not count for ever: what was in the way may be
