@@ -15,8 +15,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// replicator is what the manager sees of one: it knows its tasks, and reports what the test
-// has it report.
+// replicator is a replicator as the manager sees it: it knows its tasks, and reports what the test has it report.
 type replicator struct {
 	name  string
 	stop  context.CancelFunc
@@ -46,7 +45,7 @@ func newSite(t *testing.T, config sdk.Config) *site {
 	return s
 }
 
-// replicator is a replicator as the manager sees it: it knows its tasks, and reports what the test has it report.
+// replicator starts a replicator on some LANs, and waits until the manager knows it.
 func (s *site) replicator(t *testing.T, name string, lans ...string) *replicator {
 	t.Helper()
 	return s.register(t, name, letIn(t, s.config, "replicator", name), lans...)

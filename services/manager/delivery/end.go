@@ -197,8 +197,8 @@ const (
 	maxReceipts   = 500_000
 )
 
-// forgetOld deletes deliveries that ended long ago, or that are too many, and the
-// trees of those that are kept no more; and forgets agents that are gone.
+// forgetOld deletes deliveries that ended long ago, or that are too many, and the trees of deliveries that are no longer kept. It also forgets
+// agents that are gone.
 func (d *Desk) forgetOld(ctx context.Context) {
 	now := time.Now()
 	d.forgetAgents(now)

@@ -21,8 +21,8 @@ type feeding struct {
 // a stream with a datagram now and then, several in a row may be lost.
 const missedMost = 10
 
-// feedings returns the feeder of each node of a tree. A node that keeps its feeder keeps the time since when. An absent node feeds nobody, and
-// is fed by nobody.
+// feedings returns the feeder of each node of a tree, and since when: a node whose feeder is the same as before keeps that time. An absent node
+// feeds nobody, and is fed by nobody.
 func feedings(t *tree.Tree, absent []string, before map[identity.ID]feeding, now time.Time) map[identity.ID]feeding {
 	if t == nil {
 		return nil

@@ -19,8 +19,8 @@ type findings struct {
 	damaged  []identity.ID // members that move since they got damaged bytes
 }
 
-// doubt is that a node got no more from the one that feeds it than it had then. It does not count for ever: what was in the way may be
-// gone, and who fed it instead, too.
+// doubt says that a node got no more from its feeder than this extent. It does not count for ever: what was in the way may be gone, and so
+// may the node that fed it instead.
 type doubt struct {
 	extent uint64
 	until  time.Time

@@ -183,7 +183,7 @@ func (j judge) isReady(id, feeder identity.ID) bool {
 	if !j.isWell(id, feeder) {
 		return false
 	}
-	if feeder == j.sender || j.datagrams { // a sender tells of no connections, and datagrams only of children that they reach
+	if feeder == j.sender || j.datagrams { // a sender reports no connections; in datagrams, only children that they reach count as connected
 		return j.isHeard(feeder)
 	}
 	report := j.childReport(feeder, id)
@@ -237,7 +237,7 @@ func (p *progress) childReport(feeder, id identity.ID) *groupv1.ChildReport {
 	return p.nodes[feeder].child(id.Name)
 }
 
-// heardPatience is how long a report counts that nodes repeat every second.
+// heardPatience is how long a report counts. Nodes report every second.
 const heardPatience = 3 * time.Second
 
 // extent returns how much a node has: its bytes, and one more if it knows that these are all.

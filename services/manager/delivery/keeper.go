@@ -368,7 +368,7 @@ func (k *keeper) announceLocked() {
 	k.changed = make(chan struct{})
 }
 
-// keepUntil returns until when agents keep an ended delivery for those who come late.
+// keepUntil returns until when agents keep an ended delivery for members that come late.
 func keepUntil(delivery view.Delivery) time.Time {
 	record := delivery.GetDelivery()
 	end := record.GetEndTime().AsTime()

@@ -133,8 +133,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Since when somebody minds that nothing moves: whoever is well for a moment has minded all along, and whoever was well for a minute minds
-// anew.
+// Since when somebody minds that nothing moves: after a quiet moment, somebody has minded all along; after a quiet minute, somebody minds anew.
 func TestUnrest(t *testing.T) {
 	var u unrest
 	for _, look := range []struct {

@@ -5,8 +5,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Standing is how all deliveries that run stand together: what one of them does is for who asks for that one, as it would
-// be a series of its own.
+// Standing sums up all running deliveries, for metrics. What a single delivery does is told to a client that asks for that delivery: in
+// metrics, each would be a series of its own.
 type Standing struct {
 	// UnderWay is how many of the bytes that were sent are missing at members that were joined at the start, added up over these members.
 	UnderWay uint64

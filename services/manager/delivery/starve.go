@@ -53,7 +53,7 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	return true
 }
 
-// moveElsewhere has another agent feed a member, none of those in but. It reports whether there is one.
+// moveElsewhere has another agent feed a member, but none of those in but. It reports whether there is one.
 func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
 	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String(), but...)
 	if err != nil {

@@ -100,7 +100,7 @@ var networks = map[string]placement.Network{
 			}
 		},
 	},
-	// Agents that are on nobody's node share what would be too much for one uplink, but for the weak one.
+	// Agents that are on nobody's node share what would be too much for one uplink; the weak one takes no part.
 	"crowd": {
 		Sender: member("s", "", "zone=x"),
 		Receivers: []*groupv1.Member{

@@ -50,8 +50,8 @@ func (n Network) viaOne(built *tree.Tree, chosen, onTheWay []*agentv1.Agent) (be
 	return best, agent
 }
 
-// candidates returns the strongest agents of clusters of which none is used, the nearest first: those for which the two nearest of the chosen
-// agents are nearest.
+// candidates returns the strongest agent of each cluster of which none is chosen. Those come first whose two nearest chosen agents are the
+// nearest.
 func (n Network) candidates(chosen []*agentv1.Agent) []*agentv1.Agent {
 	type candidate struct {
 		*agentv1.Agent

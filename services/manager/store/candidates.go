@@ -14,7 +14,7 @@ func (s *Store) Shared() bool { return s.shared }
 // Member returns this manager's host in the managers' own store; empty if it has no part in one.
 func (s *Store) Member() string { return s.member }
 
-// Standing is a manager that stands for election, or leads. It does while it runs and reaches the store.
+// Standing is a manager that stands for election, or leads. It stands as long as it runs and reaches the store.
 type Standing struct {
 	Candidate
 	key     string
