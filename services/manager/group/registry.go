@@ -189,7 +189,7 @@ func (r *Registry) remember(ctx context.Context) {
 	}
 }
 
-// growEpochs lets the epochs of all groups grow whose members came or went.
+// growEpochs lets the epoch grow of each group whose members came or went.
 func (r *Registry) growEpochs(ctx context.Context) {
 	r.mu.Lock()
 	due := r.changed

@@ -46,8 +46,8 @@ const (
 	again = time.Minute
 )
 
-// Run publishes them until ctx is done. While the API server does not answer, it is asked again. What the API server refuses from the
-// beginning, somebody has to see to.
+// Run publishes them until ctx is done. While the API server does not answer, it is asked again. Run ends if the API server refuses the
+// certificates from the beginning: somebody has to see to that.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()

@@ -160,7 +160,7 @@ func (s Sharing) Keep(ctx context.Context) error {
 	}
 }
 
-// putBack fills a Secret that is empty, or has no note of the store. It reports an error if the Secret holds another CA.
+// putBack fills a Secret that is empty, or has no note of the store. It fails if the Secret holds another CA.
 func (s Sharing) putBack(ctx context.Context) error {
 	shared, version, err := s.Objects.Secret(ctx, s.Secret)
 	if err != nil {

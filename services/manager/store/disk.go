@@ -14,7 +14,7 @@ const (
 	// ends the process when a write of its own finds none. It is room for etcd to
 	// allocate its next log segments.
 	diskReserve = 3 * walSegment
-	// endingReserve is the same for writes that end something, or let something come to its end: it may be that which takes the room.
+	// endingReserve is the same for writes that end something, or let something come to its end: what they end may be what takes the room.
 	endingReserve = 2 * walSegment
 	// headroom is what is allocated to etcd's database beyond its end, so that what it has accepted can be stored even on a disk that others
 	// have filled.
