@@ -29,7 +29,7 @@ type DataConfig struct {
 	Addresses []string      `json:"addresses" usage:"where neighbours reach the data port, as host:port; empty is where it listens, or this machine's addresses if that is everywhere"`
 	Hosts     []string      `json:"hosts" usage:"names or addresses alone where neighbours reach the data port, in place of data.addresses; the port is the one listened on"`
 	Uplink    bytesize.Size `json:"uplink" usage:"bytes per second that this machine can send, as 125MB: who can more feeds more, and it bounds nothing; 0 is what its network interface states"`
-	// How many of them a link uses is found out while it runs.
+	// How many of them serve a link is found out while it runs.
 	Stripes      int `json:"stripes" usage:"connections that a link to another agent, a member or a sender has at most, 1 to 16"`
 	LeastStripes int `json:"leastStripes" usage:"connections that it has at least, if its other end allows it"`
 }
