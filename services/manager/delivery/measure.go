@@ -54,8 +54,8 @@ func (m measuring) isReceived() bool {
 	return d.GetSentBytes() > 0 && (d.GetEndTime() == nil || d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE)
 }
 
-// carried returns how much the sender sent. That is less than its position if all had a part already, and more if it had sent a part to an
-// agent that was lost. What it has not reported of any link yet counts as sent.
+// carried is how much the sender sent: less than up to where it is if all had a part already, and more if an agent was lost to which it had
+// sent that. What it has not told of any link yet counts as sent.
 func (m measuring) carried() (bytes uint64) {
 	for way, use := range m.progress.links {
 		if way.from == m.progress.sender {

@@ -169,7 +169,7 @@ func TestAllAgentsRest(t *testing.T) {
 	}
 }
 
-// The sender's own link has what it carried: less than the sender's position where the agent had a part already.
+// The sender's own link has what it carried: less than the sender is at where the agent had a part already.
 func TestSendersLinkHasWhatItCarried(t *testing.T) {
 	p := &progress{sender: placement.MemberID("s")}
 	a, b := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}

@@ -359,7 +359,7 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 	}
 }
 
-// mayComeAfterEnd reports whether a member may still get an ended delivery: it
+// mayComeAfterEnd tells whether a member may still get an ended delivery: it
 // joined late, or was not heard of when it ended.
 func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member) bool {
 	return !isAtStart(delivery, member.GetName()) || finalState(delivery, member.GetName()) == groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN
