@@ -28,7 +28,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/relay"
 )
 
-// openCache opens the cache, with less than it was given where its disk has less room.
+// openCache opens the cache, with less than configured if its disk has less room.
 func openCache(env daemon.Env, config CacheConfig) (*cache.Cache, error) {
 	store, err := cache.Open(config.Dir, uint64(config.Bytes), cache.Disk{Keep: uint64(config.Reserve), Sharers: config.Sharers})
 	if err != nil {

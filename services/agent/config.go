@@ -38,7 +38,7 @@ type DataConfig struct {
 type CacheConfig struct {
 	Dir   string        `json:"dir" usage:"directory of the cache, on a disk or in memory (tmpfs)"`
 	Bytes bytesize.Size `json:"bytes" usage:"how much the cache holds at most, as 512MiB or 4GiB; less where its disk has less room"`
-	// Reserve is for others on the disk.
+	// Reserve is what is left to others on the disk.
 	Reserve bytesize.Size `json:"reserve" usage:"how much of its disk the cache leaves free, a third of the disk at most"`
 	Sharers int           `json:"sharers" usage:"how many agents share that disk: each takes its part of what is free"`
 }
@@ -53,7 +53,7 @@ func Defaults() *Config {
 	}
 }
 
-// LeastCache is the least that a cache can be: some blocks under way.
+// LeastCache is the least that a cache can have: some blocks under way.
 const LeastCache = 1 << 20
 
 // Validate reports all that is wrong.

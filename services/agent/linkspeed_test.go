@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a physical interface states is the agent's uplink; what a virtual one does is not, nor what none does.
+// The speed that a physical interface states is the agent's uplink. What a virtual one states is not, and if none states any it is unknown.
 func TestLinkSpeedIsWhatTheInterfaceStates(t *testing.T) {
 	for name, c := range map[string]struct {
 		files     map[string]string // below the interface that has 127.0.0.1
@@ -39,7 +39,7 @@ func TestLinkSpeedIsWhatTheInterfaceStates(t *testing.T) {
 	}
 }
 
-// What is configured counts, whatever the interface states.
+// A configured uplink counts, whatever the interface states.
 func TestUplinkIsTold(t *testing.T) {
 	config := Defaults()
 	config.Data.Uplink = 5e6

@@ -17,11 +17,10 @@ import (
 // operatorName is the name of the operator whose configuration a manager writes.
 const operatorName = "admin"
 
-// accessRetry is how soon a configuration is written again that could not be.
+// accessRetry is how soon a configuration that could not be written is written again.
 const accessRetry = 2 * time.Second
 
-// keepAccess writes the first operator's configuration, calls written, and keeps
-// its certificate fresh.
+// keepAccess writes the first operator's configuration, calls written, and keeps its certificate fresh.
 func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, written func()) error {
 	if config.Admin.File == "" {
 		written()
@@ -55,7 +54,7 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 	}
 }
 
-// credentialsBeside names the directory of the credentials of a configuration after its file: another manager's may lie beside it.
+// credentialsBeside names the directory of a configuration's credentials after its file: another manager's configuration may lie beside it.
 func credentialsBeside(file string) string {
 	name := filepath.Base(file)
 	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" && short != name {

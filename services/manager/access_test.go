@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// The first operators of managers that know nothing of each other are each its own, though their configurations lie in one directory.
+// Managers that know nothing of each other each have a first operator of their own, though the configurations lie in one directory.
 func TestOperatorsLieBesideEachOther(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "three")}
@@ -21,7 +21,7 @@ func TestOperatorsLieBesideEachOther(t *testing.T) {
 		p.Start(t)
 		p.WaitServing(t)
 	}
-	// Who asks one with what the other trusts is told why nobody is a manager there, before the call is given up.
+	// A client that asks one manager with what the other trusts is told why nobody is a manager there, before the call is given up.
 	strange, other := mustRead(t, files[0]), mustRead(t, files[1])
 	strange.Endpoints = other.Endpoints
 	client, err := sdk.Dial(strange)

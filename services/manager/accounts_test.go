@@ -96,7 +96,7 @@ func askAt(t *testing.T, answer http.HandlerFunc) {
 func withAccounts(t *testing.T, dir string, accounts ...string) *managertest.Manager {
 	t.Helper()
 	config := managertest.Config(dir)
-	config.GRPC.Listen = testprocess.FreeAddress(t) // where it may be started again
+	config.GRPC.Listen = testprocess.FreeAddress(t) // an address at which it may be started again
 	config.Kubernetes.Audience, config.Kubernetes.MemberAccounts = audience, accounts
 	return managertest.Run(t, config)
 }
@@ -144,7 +144,7 @@ func joinAs(t *testing.T, client *sdk.Client, group string) *sdk.Session {
 	return session
 }
 
-// wantPutOut waits until a session ends that is not allowed any more: it was expelled, or could not be kept.
+// wantPutOut waits until a session that is no longer allowed ends: it was expelled, or could not be kept.
 func wantPutOut(t *testing.T, session *sdk.Session) {
 	t.Helper()
 	select {
@@ -248,7 +248,8 @@ func TestRevokedAccountStaysOut(t *testing.T) {
 	wantRefused(t, asPod(t, m, "training/publisher", "p-3"))
 }
 
-// An operator lets pods of whom it has revoked in again without a join token that somebody would have to carry there: services and members alike.
+// An operator lets in again the pods of identities that it has revoked, services and members alike, without a join token that somebody would
+// have to carry there.
 func TestRevokedPodsAreAdmitted(t *testing.T) {
 	useAPIServer(t)
 	config := managertest.Config(t.TempDir())
@@ -276,8 +277,8 @@ func TestRevokedPodsAreAdmitted(t *testing.T) {
 	}
 }
 
-// A changed configuration holds for pods that are there: what they may no longer join they are put out of, and a pod whose
-// account is no longer in it is put out until it is.
+// A changed configuration holds for pods that are there: they are put out of what they may no longer join. A pod whose account is no longer in
+// the configuration is put out until it is.
 func TestChangedAccountsHoldForPodsThatAreThere(t *testing.T) {
 	useAPIServer(t)
 	dir := t.TempDir()
@@ -336,7 +337,7 @@ func TestJoinTokenOfAnAccount(t *testing.T) {
 	joinAs(t, inPod(t, m, "training/publisher", "p-1"), "models")
 }
 
-// A client in a pod shows its token again when its credentials have expired; those that are good it keeps.
+// A client in a pod shows its token again when its credentials have expired. Credentials that are good it keeps.
 func TestPodEntersAgainWhenItHasTo(t *testing.T) {
 	useAPIServer(t)
 	m := withAccounts(t, t.TempDir(), "training/publisher=models")
@@ -391,7 +392,7 @@ func TestPodEntersAgainWhenItHasTo(t *testing.T) {
 	}
 }
 
-// All that is wrong with accounts is said.
+// All that is wrong with accounts is reported.
 func TestMemberAccountsAreChecked(t *testing.T) {
 	for entry, want := range map[string]string{
 		"training/publisher=models": "",

@@ -116,8 +116,8 @@ func TestReportsAreShownByAll(t *testing.T) {
 	}
 }
 
-// C3: an agent that is silent is given up, and is another incarnation when it comes back, though it asks to go on as
-// the one it was: again, too, if it did not hear the answer.
+// C3: an agent that is silent is given up. When it comes back it is another incarnation, though it asks to go on as the one that it was; and so
+// it is if it asks again, because it did not hear the answer.
 func TestC3SilentAgentGoesOffline(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
@@ -182,7 +182,7 @@ func TestAgentSurvivesRestart(t *testing.T) {
 	}
 }
 
-// controlled is a control stream of an agent that has registered as an incarnation, and which one it got.
+// controlled returns a control stream of an agent that has registered as an incarnation, and the incarnation that it got.
 func controlled(t *testing.T, link *uplink.Uplink, incarnation uint64) (stream agentv1.AgentService_ControlClient, got uint64) {
 	t.Helper()
 	stream, err := agentv1.NewAgentServiceClient(link).Control(t.Context())
@@ -221,7 +221,7 @@ func TestStoppingAgentLeavesItsSuccessorAlone(t *testing.T) {
 	former.stop()
 	if err := <-former.ended; err != nil {
 		var fenced *uplink.AgentFenced
-		if !errors.As(err, &fenced) { // it has heard of its successor before it was stopped
+		if !errors.As(err, &fenced) { // otherwise it has heard of its successor before it was stopped
 			t.Fatal(err)
 		}
 	}

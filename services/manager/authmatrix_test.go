@@ -52,13 +52,12 @@ var (
 	roles    = []string{"manager", "agent", "gatherer", "replicator", "member", "operator", "gateway"}
 	anyRole  = strings.Join(roles, " ")
 	renewing = strings.TrimSuffix(anyRole, " gateway") // a gateway gets its certificates otherwise
-	refused  = []string{foreign, expired, otherTrust}  // before a call can be made
+	refused  = []string{foreign, expired, otherTrust}  // callers refused before they can make a call
 	matrixed = append([]string{nobody, revoked}, slices.Concat(refused, roles)...)
 )
 
-// matrix says who may call what: it is written from the documents of the RPCs,
-// not from the manager's own table. A request is one that a member named alice of
-// group models would make; where none is given, it is empty.
+// matrix says who may call what. It is written from the documents of the RPCs, not from the manager's own table. A request is one that a member
+// named alice of group models would make; where none is given, it is empty.
 var matrix = []struct {
 	service string
 	method  string
@@ -358,7 +357,7 @@ func trusting(own *tls.Certificate) *tls.Config {
 		InsecureSkipVerify: true, // #nosec G402 -- the test is about what the server accepts
 	}
 	if own != nil {
-		// Shown whether or not the server says that it would accept its issuer.
+		// The certificate is shown whether or not the server says that it would accept its issuer.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil }
 	}
 	return config

@@ -50,7 +50,7 @@ func TestCertificateIsRenewedAtHalfLife(t *testing.T) {
 		return dir, written
 	}
 	freshDir, fresh := client(20 * time.Minute)
-	for _, ago := range []time.Duration{40 * time.Minute, 100 * time.Minute} { // the second is past its written life, within the tolerance
+	for _, ago := range []time.Duration{40 * time.Minute, 100 * time.Minute} { // the second is past its written life, but tolerated
 		dir, old := client(ago)
 		eventually(t, 30*time.Second, "the certificate is renewed", func() bool { return expiry(t, dir).After(old.Add(30 * time.Minute)) })
 	}
@@ -70,7 +70,7 @@ func TestInterruptedRenewalIsMadeGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	issueFiles(t, m.Config.Identity.CADir, op, 0, files)
-	if err := os.WriteFile(files.Certificate, old, 0o600); err != nil { // it was still there
+	if err := os.WriteFile(files.Certificate, old, 0o600); err != nil { // the former certificate was still there
 		t.Fatal(err)
 	}
 	managertest.Dial(t, sdk.Config{Endpoints: []string{m.Address}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: filepath.Dir(files.Key), Renew: true})
@@ -80,8 +80,8 @@ func TestInterruptedRenewalIsMadeGood(t *testing.T) {
 	})
 }
 
-// A manager with certificates from elsewhere shows a new one as soon as its files
-// change, and what is connected stays so. Its metrics say until when it is valid.
+// A manager with certificates from elsewhere shows a new one as soon as its files change, and connections stay. Its metrics say until when the
+// certificate is valid.
 func TestMountedCertificateIsReloaded(t *testing.T) {
 	config := managertest.Config(t.TempDir())
 	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
@@ -111,8 +111,8 @@ func TestMountedCertificateIsReloaded(t *testing.T) {
 	}
 }
 
-// A manager's certificate may be of another issuer than those of all others: who enrolls learns of both, the first
-// operator too, and what such a manager signs is believed.
+// A manager's certificate may be of another issuer than all other certificates. Whatever enrolls learns of both issuers, the first operator
+// too, and what such a manager signs is believed.
 func TestCertificateOfAnotherIssuer(t *testing.T) {
 	config := managertest.Config(t.TempDir())
 	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
@@ -155,8 +155,8 @@ func TestCertificateOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// Several managers may show one certificate of another issuer, as where a Secret is mounted into all their pods: its name
-// need not be that of any. What comes to one that does not lead is done by the leader, which believes it.
+// Several managers may show one certificate of another issuer, as when a Secret is mounted into all their pods: it need not name any of them.
+// What comes to a manager that does not lead is done by the leader, which believes that manager.
 func TestManagersShareACertificate(t *testing.T) {
 	mounted := identity.FilesIn(filepath.Join(t.TempDir(), "mounted"))
 	issueFiles(t, filepath.Join(t.TempDir(), "another-issuer"), identity.ID{Role: identity.Manager, Name: "all-of-them"}, 0, mounted)
@@ -180,7 +180,7 @@ func shown(t *testing.T, address string) string {
 	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// A CA's key that every user of the machine can read is used, and told of.
+// A CA's key that every user of the machine can read is used, but reported.
 func TestExposedKeyIsTold(t *testing.T) {
 	t.Parallel()
 	p := managertest.NewProcess(t, t.TempDir())

@@ -32,8 +32,8 @@ type ReplicationConfig struct {
 	Ports  string `json:"ports" usage:"UDP port that replications go to, or a range of them, as 7431-7440"`
 }
 
-// KubernetesConfig is for a manager that is a pod. The Secrets and ConfigMaps are of its
-// own namespace, and made by others, as by the chart: it fills them.
+// KubernetesConfig is for a manager that is a pod. The Secrets and ConfigMaps are those of its own namespace. Others make them, such as the
+// chart, and the manager fills them.
 type KubernetesConfig struct {
 	CASecret         string   `json:"caSecret" usage:"Secret that the managers of one store share their CA through; empty leaves it in identity.caDir"`
 	CAConfigMap      string   `json:"caConfigMap" usage:"ConfigMap to write the CA's certificate to, as ca.crt, for those who enroll"`
@@ -137,11 +137,11 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// announced returns where other managers reach this one, which listens at an address. Who has only a pod's IP writes it in
-// brackets, of whichever family it is: they go where it is IPv4.
+// announced returns where other managers reach this one, which listens at an address. A configuration that has only a pod's IP, of either
+// family, writes it in brackets, which are taken away if it is IPv4.
 func (c *Config) announced(listening string) string {
 	host, port, err := net.SplitHostPort(c.Address)
-	if err != nil { // there is none
+	if err != nil { // none is configured
 		return listening
 	}
 	return net.JoinHostPort(host, port)

@@ -7,7 +7,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager"
 )
 
-// Only managers that share their CA through a Secret know which of them founds a store of their own: others would wait for each other.
+// Managers know which of them founds a store of their own only if they share their CA through a Secret: otherwise they would wait for each
+// other.
 func TestClusterNeedsASharedCA(t *testing.T) {
 	config := manager.Defaults()
 	config.Store.Cluster = manager.ClusterConfig{Self: "m0.example", Seed: "all.example", First: "m0.example"}
@@ -20,8 +21,8 @@ func TestClusterNeedsASharedCA(t *testing.T) {
 	}
 }
 
-// The address that other managers are told is a host and a port, be it of IPv4, of IPv6 or of a name; brackets that only
-// IPv6 needs go elsewhere.
+// The address that other managers are told is a host and a port, be the host of IPv4, of IPv6 or a name. Brackets that only IPv6 needs are
+// taken away otherwise.
 func TestAddressIsOfEitherFamily(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "127.0.0.1:1", "manager-0:7400": "manager-0:7400", "10.0.0.7:7400": "10.0.0.7:7400",

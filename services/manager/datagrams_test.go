@@ -15,7 +15,7 @@ func inDatagrams() *groupv1.DeliverySpec {
 	}
 }
 
-// record says what came of a stream at a member.
+// record reports what came of a stream at a member.
 func (p *party) record(t *testing.T, n *node, delivery string, counts *groupv1.DatagramCounts) {
 	t.Helper()
 	_, err := p.deliveries.RecordReceipt(t.Context(), &groupv1.RecordReceiptRequest{
@@ -27,8 +27,8 @@ func (p *party) record(t *testing.T, n *node, delivery string, counts *groupv1.D
 	}
 }
 
-// Members of a stream in datagrams have no more than came, and each says what that is. It
-// is over when they have, although nobody has all and the sender has gone.
+// Members of a stream in datagrams have no more than what came, and each says what that is. The delivery is over when all have said so,
+// although nobody has all and the sender has gone.
 func TestDeliveryInDatagrams(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -73,8 +73,8 @@ func TestDeliveryInDatagrams(t *testing.T) {
 	}
 }
 
-// Whom the datagrams of one that feeds it do not reach is fed by another: a member, where others get theirs; and all below an
-// agent that gets none. Nobody complains: their links live.
+// A node that its feeder's datagrams do not reach is fed by another: a member, if others get theirs; and all below an agent, if the agent gets
+// none. Nobody complains, since their links live.
 func TestWhomDatagramsDoNotReachIsFedByAnother(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -224,7 +224,7 @@ func TestDeliverySlowMemberEvicted(t *testing.T) {
 	p.m2.has(t, id, "told so", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "slow" })
 }
 
-// Whether a child is too slow is for the one that feeds it to say.
+// Whether a child is too slow is for the agent that feeds it to say.
 func TestDeliveryEvictedByAStranger(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -253,7 +253,7 @@ func TestDeliveryLateMembers(t *testing.T) {
 	early.has(t, id, "still to receive", func(a *groupv1.Assignment) bool { return a != nil && !a.GetEnded() })
 	p.mustComplete(t, early, id, megabyte)
 	early.has(t, id, "done", func(a *groupv1.Assignment) bool { return a.GetEnded() && a.GetReason() == "" })
-	// One that joins while the agents keep the object, on a machine whose agent was not used.
+	// A member joins while the agents keep the object, on a machine whose agent was not used.
 	p.agent(t, "a3", "node-3", "zone-b")
 	after := p.join(t, "late2", "node-3", receiveToo)
 	a := after.has(t, id, "fed by its node's agent", fedBy("a3"))
@@ -267,7 +267,7 @@ func TestDeliveryLateMembers(t *testing.T) {
 	}
 }
 
-// Who came late to a delivery that fails or is canceled is told so at once, and why.
+// A member that came late to a delivery that fails or is canceled is told so at once, and why.
 func TestDeliveryLateMemberIsToldWhy(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -296,7 +296,7 @@ func TestDeliveryLateMemberIsToldWhy(t *testing.T) {
 	}
 }
 
-// Who joins when the agents no longer keep an ended delivery is not told to receive it: nobody would send it.
+// A member that joins when the agents no longer keep an ended delivery is not told to receive it: nobody would send it.
 func TestDeliveryNoLongerKept(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -319,8 +319,8 @@ func TestDeliveryNoLongerKept(t *testing.T) {
 	}
 }
 
-// Agents are told to keep what has ended for as long as its sender has asked; then they are not told of it any more, and who
-// comes later is not to receive it.
+// Agents are told to keep a delivery that has ended for as long as its sender has asked. After that they are not told of it any more, and a
+// member that comes later is not to receive it.
 func TestDeliveryIsKeptAsLongAsAskedFor(t *testing.T) {
 	t.Parallel()
 	_, party := startParty(t)

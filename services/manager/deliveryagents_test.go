@@ -80,7 +80,7 @@ func TestDeliveryAgentUnreachable(t *testing.T) {
 	p.m2.has(t, id, "still fed by "+next, fedBy(next))
 }
 
-// Who got something else than was sent is fed by another agent, twice at most: it may say what it likes.
+// A member that got something else than was sent is fed by another agent, but twice at most: it may say what it likes.
 func TestDeliveryDamagedMember(t *testing.T) {
 	t.Parallel()
 	_, party := startParty(t)
@@ -102,7 +102,7 @@ func TestDeliveryDamagedMember(t *testing.T) {
 	p.m2.has(t, id, "still fed by "+parent, fedBy(parent))
 }
 
-// Who gets nothing, or cannot reach it, is fed by another than an agent that feeds others; that one stays with them.
+// A member that gets nothing from an agent that feeds others, or cannot reach it, is fed by another. The agent stays with the others.
 func TestDeliveryUnfedMember(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]struct {

@@ -47,7 +47,7 @@ func TestDeliveryRefused(t *testing.T) {
 	p.becomes(t, id, "ended", 5*time.Second, ended(groupv1.DeliveryState_DELIVERY_STATE_FAILED))
 	refused(sender, file(1), "NO_RECEIVERS")
 	spec = file(1)
-	spec.SlowMember = &groupv1.SlowMemberPolicy{LagBytes: 5} // the group detaches
+	spec.SlowMember = &groupv1.SlowMemberPolicy{LagBytes: 5} // the group detaches slow members
 	refused(sender, spec, "INVALID")
 	stale := newNode("s")
 	stale.member = &groupv1.Member{Incarnation: 1}
@@ -139,7 +139,7 @@ func TestDeliveryReceiptsAreChecked(t *testing.T) {
 	}
 }
 
-// What went wrong is told however long it is said: it may name paths of any length.
+// What went wrong is told however long its description is: it may name paths of any length.
 func TestDeliveryLongDetails(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -182,7 +182,7 @@ func TestDeliveryAndGroupDeletion(t *testing.T) {
 	}
 }
 
-// While nobody is joined, a delivery may still wait for one who is not heard of.
+// While nobody is joined, a delivery may still wait for a member that is not heard of.
 func TestDeliveryKeepsItsGroup(t *testing.T) {
 	t.Parallel()
 	_, party := startParty(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// distanceFrom goes by the first letters of names: who has the same is a millisecond apart, all others 40.
+// distanceFrom goes by the first letters of names: nodes with the same first letter are a millisecond apart, all others 40.
 func distanceFrom(name string) func(agent string) time.Duration {
 	return func(agent string) time.Duration {
 		if name[0] == agent[0] {
@@ -59,8 +59,7 @@ func clustersBecome(t *testing.T, client *sdk.Client, want ...string) []sdk.Agen
 	return agents
 }
 
-// Clusters are found from what agents measure; a zone that is given holds, and takes in who
-// is near.
+// Clusters are found from what agents measure. A zone that is given holds, and takes in agents that are near.
 func TestClustersAreFound(t *testing.T) {
 	t.Parallel()
 	m, p := startParty(t)
@@ -80,8 +79,8 @@ func TestClustersAreFound(t *testing.T) {
 	}
 }
 
-// A liar that claims to be near everybody attracts nobody: others measure it, too. What
-// nobody asked for, and what cannot be, is dropped and counted.
+// A liar that claims to be near everybody attracts nobody: others measure it, too. What nobody asked for, and what cannot be true, is dropped
+// and counted.
 func TestLiarAttractsNobody(t *testing.T) {
 	t.Parallel()
 	m, p := startParty(t)
@@ -116,7 +115,7 @@ func TestLiarAttractsNobody(t *testing.T) {
 	})
 }
 
-// An agent that comes back elsewhere is measured anew: what it was near to counts no more.
+// An agent that comes back elsewhere is measured anew: what it was near to no longer counts.
 func TestAgentThatMoved(t *testing.T) {
 	t.Parallel()
 	m, p := startParty(t)

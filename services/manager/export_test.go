@@ -23,10 +23,10 @@ func Goodbye(ctx context.Context, self store.Candidate, of *store.Store) {
 	(&leadership{self: self, store: of, log: slog.New(slog.DiscardHandler)}).goodbye(ctx)
 }
 
-// Together is two gauges that one look tells.
+// Together is two gauges whose values one look finds out.
 func Together(look func() []float64, first, second string) prometheus.Collector {
 	return newTogether(look, []gaugeName{{name: first}, {name: second}})
 }
 
-// Announced is where other managers reach one that listens at an address.
+// Announced returns where other managers reach a manager that listens at an address.
 func Announced(config *Config, listening string) string { return config.announced(listening) }

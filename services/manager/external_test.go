@@ -84,7 +84,8 @@ func (s *secret) empty() {
 	clear(s.data)
 }
 
-// A manager in a new pod makes no CA while another's has the store, though its Secret is empty: it would be in the way of the right one.
+// A manager in a new pod makes no CA while another manager's has the store, though its Secret is empty: it would be in the way of the right
+// one.
 func TestEmptiedSecretGetsNoOtherCA(t *testing.T) {
 	etcd, shared := storetest.StartEtcd(t), &secret{data: make(map[string][]byte)}
 	askAt(t, shared.ServeHTTP)
@@ -100,10 +101,11 @@ func TestEmptiedSecretGetsNoOtherCA(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Secret ca is empty") || !strings.Contains(err.Error(), "the store belongs to the CA") || shared.has("ca.key") {
 		t.Errorf("%v", err)
 	}
-	managertest.Run(t, config) // who has the CA
+	managertest.Run(t, config) // the manager that has the CA
 }
 
-// Another etcd, or one that has lost its data, is not taken for the CA's store: groups would be gone, and who was revoked be let in again.
+// Another etcd, or one that has lost its data, is not taken for the CA's store: groups would be gone, and identities that were revoked would be
+// let in again.
 func TestAnEmptyEtcdIsNoSecondStore(t *testing.T) {
 	etcd, shared := storetest.StartEtcd(t), &secret{data: make(map[string][]byte)}
 	askAt(t, shared.ServeHTTP)
@@ -119,7 +121,7 @@ func TestAnEmptyEtcdIsNoSecondStore(t *testing.T) {
 	managertest.Run(t, config)
 }
 
-// started is why a manager in a new pod ended beside an etcd.
+// started returns why a manager in a new pod ended beside an etcd.
 func started(t *testing.T, endpoints []string) error {
 	t.Helper()
 	config := managertest.Config(t.TempDir())
@@ -128,7 +130,7 @@ func started(t *testing.T, endpoints []string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that does not end is ended, and says nothing
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a manager that does not end is ended, and gives no reason
 	defer cancel()
 	return manager.Run(ctx, daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Admin: admin}, config)
 }

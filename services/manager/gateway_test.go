@@ -72,7 +72,7 @@ func TestGatewaySpeaksForWhoeverShowedItACertificate(t *testing.T) {
 	}
 }
 
-// Who is no gateway can write into the header whatever it likes.
+// A caller that is no gateway can write into the header whatever it likes.
 func TestHeaderOfOthersIsNotRead(t *testing.T) {
 	m := managertest.Start(t)
 	forged := headerOf(issue(t, caOf(t, m), operator))
@@ -88,7 +88,7 @@ func TestHeaderOfOthersIsNotRead(t *testing.T) {
 	}
 }
 
-// What would outlive a gateway's fall is not to be had through it.
+// What would outlive the fall of a gateway cannot be had through it.
 func TestNoIdentityIsMadeThroughAGateway(t *testing.T) {
 	m := managertest.Start(t)
 	behind := groupv1.NewIdentityServiceClient(connect(t, m.Address, issue(t, caOf(t, m), gateway)))
@@ -115,7 +115,7 @@ func TestNoIdentityIsMadeThroughAGateway(t *testing.T) {
 	}
 }
 
-// "getting out": a revoked identity is refused on this way, too; and a gateway may ask for health.
+// "getting out": a revoked identity is refused through a gateway, too; and a gateway may ask for health.
 func TestGatewayOfRevokedAndHealth(t *testing.T) {
 	m := managertest.Start(t)
 	connection := connect(t, m.Address, issue(t, caOf(t, m), gateway))

@@ -51,8 +51,8 @@ func gathererIs(t *testing.T, client *sdk.Client, name, state string, holds func
 	})
 }
 
-// A gatherer is listed with where it is and what it said last; a newer one of its name fences it; who stops is
-// forgotten at once. A member finds a gatherer by its name, and lists none.
+// A gatherer is listed with where it is and what it said last. A newer one of its name fences it, and one that stops is forgotten at once. A
+// member finds a gatherer by its name, and lists none.
 func TestGathererLife(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
@@ -102,7 +102,7 @@ func TestGatherersOutliveTheLeader(t *testing.T) {
 	gathererIs(t, other.Client(t), "g1", "online", func(g sdk.Gatherer) bool { return g.Incarnation == before && g.Clients == 3 })
 }
 
-// One that is silent for ten seconds is offline, and is known all the same.
+// A gatherer that is silent for ten seconds is offline, and is known all the same.
 func TestSilentGathererGoesOffline(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
@@ -112,8 +112,8 @@ func TestSilentGathererGoesOffline(t *testing.T) {
 	gathererIs(t, m.Client(t), "g1", "offline", nil)
 }
 
-// Who is silent is absent, with when it was heard last, whichever manager is asked; who stops is expected no more.
-// Callers that are no operators are not told who there is.
+// A peer that is silent is absent, with when it was heard last, whichever manager is asked. One that stops is no longer expected. Callers that
+// are no operators are not told who there is.
 func TestStatusSaysWhoIsAway(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// A proxy spreads connections over the managers, and stays when one of them hangs: the
-// sessions that lead to that one go on over others before they expire.
+// A proxy spreads connections over the managers, and does not change that when one of them hangs: the sessions that lead to that one go on over
+// others before they expire.
 func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
 	t.Parallel()
 	const many = 6
@@ -61,7 +61,7 @@ func TestSessionsOutliveAManagerThatHangsBehindAProxy(t *testing.T) {
 	}
 }
 
-// awake returns a client of the managers but one.
+// awake returns a client of all managers except one.
 func awake(t *testing.T, cluster *managertest.Cluster, but *managertest.Process) *sdk.Client {
 	t.Helper()
 	config := cluster.Config()

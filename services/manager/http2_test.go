@@ -177,7 +177,7 @@ func pingFlood(t *testing.T, address string, own *tls.Certificate) {
 	}
 }
 
-// A path that another reader takes for the same must not pass by the rules.
+// A path that another reader takes for the same must not get past the rules.
 func pathWithoutSlash(t *testing.T, address string, _ *tls.Certificate) {
 	h := attack(t, address, nil)
 	h.open(1, strings.TrimPrefix(groupv1.GroupService_ListGroups_FullMethodName, "/"))
@@ -302,7 +302,7 @@ func attack(t *testing.T, address string, own *tls.Certificate) *hostile {
 	return h
 }
 
-// read keeps the server's frames for next: an attacker who does not read would be slowed down.
+// read keeps the server's frames for next: an attacker that does not read would be slowed down.
 func (h *hostile) read(ended <-chan struct{}) {
 	defer close(h.frames)
 	framer := http2.NewFramer(nil, h.conn)

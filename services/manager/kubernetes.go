@@ -22,7 +22,7 @@ func (c KubernetesConfig) asked() bool {
 	return c.CASecret != "" || c.CAConfigMap != "" || c.OperatorSecret != "" || c.GatewaySecret != "" || len(c.accounts()) > 0
 }
 
-// accounts says what the pods of ServiceAccounts are.
+// accounts returns what the pods of each ServiceAccount are.
 func (c KubernetesConfig) accounts() map[string]identity.Role {
 	all := make(map[string]identity.Role)
 	for role, accounts := range map[identity.Role][]string{
@@ -39,7 +39,7 @@ func (c KubernetesConfig) accounts() map[string]identity.Role {
 	return all
 }
 
-// members reads what the pods of ServiceAccounts may join, or says all that is wrong with it.
+// members reads which groups the pods of ServiceAccounts may join, or says all that is wrong with that.
 func (c KubernetesConfig) members() (group.Accounts, error) {
 	all := make(group.Accounts)
 	var problems []error
@@ -56,12 +56,12 @@ func (c KubernetesConfig) members() (group.Accounts, error) {
 	return all, errors.Join(problems...)
 }
 
-// services are the ServiceAccounts whose pods are agents, gatherers and replicators: no member is one of them.
+// services returns the ServiceAccounts whose pods are agents, gatherers and replicators: no member may have one of them.
 func (c KubernetesConfig) services() []string {
 	return slices.Concat(c.AgentAccounts, c.GathererAccounts, c.ReplicatorAccounts)
 }
 
-// pod is what Kubernetes gives to a manager that is a pod; without it, nil.
+// pod is what Kubernetes gives to a manager that is a pod; nil for any other manager.
 type pod struct {
 	client *kubernetes.Client
 	config *Config
@@ -112,7 +112,7 @@ func (p *pod) sharing(env daemon.Env) publish.Sharing {
 	}
 }
 
-// unclaimed says whose an etcd elsewhere is already: a new CA could not be its owner's.
+// unclaimed says if an etcd elsewhere belongs to a CA already: a new CA would not be its owner.
 func unclaimed(ctx context.Context, env daemon.Env, config *Config) error {
 	if len(config.Store.Endpoints) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func unclaimed(ctx context.Context, env daemon.Env, config *Config) error {
 	return err
 }
 
-// share keeps the CA in its Secret, until ctx is done.
+// share keeps the CA in its Secret until ctx is done.
 func (p *pod) share(ctx context.Context, env daemon.Env) error {
 	if p == nil || p.config.Kubernetes.CASecret == "" {
 		return nil
@@ -137,7 +137,7 @@ func (p *pod) share(ctx context.Context, env daemon.Env) error {
 	return p.sharing(env).Keep(ctx)
 }
 
-// reviewer returns who lets pods in; nil lets none in.
+// reviewer returns the reviewer that lets pods in; nil lets none in.
 func (p *pod) reviewer() *serviceaccount.Reviewer {
 	if p == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// Managers whose store does not answer name no leader, neither who led nor who followed, and say that nothing is written.
+// Managers whose store does not answer name no leader, whether they led or followed, and say that nothing is written.
 func TestNobodyLeadsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)

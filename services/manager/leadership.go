@@ -26,7 +26,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// leadership is whether this manager leads, and who does otherwise.
+// leadership knows whether this manager leads, and which one does otherwise.
 type leadership struct {
 	self     store.Candidate
 	store    *store.Store
@@ -35,7 +35,7 @@ type leadership struct {
 	signer   identity.Source // of capabilities
 	metrics  *delivery.Metrics
 	surveyed *survey.Metrics
-	// replicated are the metrics of replications, places where those meet.
+	// replicated are the metrics of replications; places is where replications meet.
 	replicated *replication.Metrics
 	places     replication.Places
 	network    daemon.Network // to other managers
@@ -52,8 +52,7 @@ type leadership struct {
 	next     atomic.Uint64
 }
 
-// leaderLinks is how many connections a follower spreads what it passes on over:
-// each carries only so many streams.
+// leaderLinks is over how many connections a follower spreads what it passes on: each carries only so many streams.
 const leaderLinks = 16
 
 // Registry returns the rules to write by; nil unless this manager leads.
@@ -87,7 +86,7 @@ func (l *leadership) Connection() *grpc.ClientConn {
 	return l.links[l.next.Add(1)%uint64(len(l.links))]
 }
 
-// Leader returns who leads; nobody, where that is not known.
+// Leader returns the manager that leads; nobody if that is not known.
 func (l *leadership) Leader() store.Leader {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -97,7 +96,7 @@ func (l *leadership) Leader() store.Leader {
 	return l.leader
 }
 
-// goodbyeTimeout is how long a manager that stops waits to have that known.
+// goodbyeTimeout is how long a manager that stops waits until that is known.
 const goodbyeTimeout = 2 * time.Second
 
 // goodbye has nobody miss this manager, unless it takes a part of the store away with it.
@@ -180,15 +179,15 @@ func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk, replica
 	l.registry, l.desk, l.replicas = registry, desk, replicas
 }
 
-// forget notes that it is not known who leads: the store does not say. The connections stay, as that is often so for
-// a moment only, and who leads may still be there.
+// forget notes that it is not known who leads, since the store does not say. The connections stay: that is often so only for a moment, and the
+// leader may still be there.
 func (l *leadership) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leader = store.Leader{}
 }
 
-// follow notes who leads, and keeps connections to it.
+// follow notes which manager leads, and keeps connections to it.
 func (l *leadership) follow(leader store.Leader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,7 +72,7 @@ func TestC32LostReply(t *testing.T) {
 	if err != nil || one.GetMember().GetIncarnation() != two.GetMember().GetIncarnation() {
 		t.Errorf("joined as %v and %v (%v), want one incarnation", one, two, err)
 	}
-	// Refused for joining too often, it has not joined; that one has.
+	// A join that is refused for coming too often was not carried out. The one with this id was, and is still answered.
 	refused := false
 	for range 50 {
 		_, err := sessions.Join(t.Context(), &groupv1.JoinRequest{Group: "h", Name: "m"})

@@ -110,7 +110,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return port.Serve(ctx, config.StopWait.Std())
 	})
 	if err := group.Wait(); err != nil {
-		return err // it did not mean to stop: it is missed
+		return err // it did not mean to stop, and is to be missed
 	}
 	leading.goodbye(ctx)
 	return nil
@@ -133,7 +133,7 @@ func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity
 	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log, uplink.Over(env.Network))
 }
 
-// warnExposed says which private keys others on this machine can read.
+// warnExposed logs which private keys others on this machine can read.
 func warnExposed(log *slog.Logger, config *Config) {
 	keys := []string{filepath.Join(config.Identity.CADir, identity.CAKeyFile), config.Store.KeyFile}
 	if dir := config.Identity.TLSDir; dir != "" {
@@ -167,15 +167,15 @@ func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
 	return identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: config.Name})
 }
 
-// mounted are a manager's own credentials from another issuer. Those who come have theirs of the built-in CA, and
-// know the managers by who issues these.
+// mounted are a manager's own credentials from another issuer. Its clients have theirs from the built-in CA, and know the managers by the
+// issuer of these.
 type mounted struct {
 	files     *identity.Files
 	authority [][]byte // the built-in CA
 
 	mu   sync.Mutex
-	of   *identity.Credentials // what the files had, and
-	made *identity.Credentials // what that makes
+	of   *identity.Credentials // what the files had
+	made *identity.Credentials // what was made of that
 }
 
 // Credentials implements identity.Source.
@@ -196,7 +196,7 @@ func (m *mounted) Credentials() (*identity.Credentials, error) {
 	return m.made, nil
 }
 
-// authorities are those of the files.
+// authorities returns the authorities in the files.
 func (m *mounted) authorities() [][]byte {
 	now, err := m.files.Credentials()
 	if err != nil {

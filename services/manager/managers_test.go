@@ -26,7 +26,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// several are managers on one etcd, of which one is in the test's process: it is asked.
+// several is managers on one etcd. One of them is in the test's process, and is asked.
 type several struct {
 	etcd  *storetest.Etcd
 	dir   string
@@ -55,7 +55,7 @@ func (s *several) start(t *testing.T, name string) *managertest.Process {
 	return p
 }
 
-// are waits until these managers are here and those missed, says the status and say the metrics; it returns the status.
+// are waits until the status and the metrics say that these managers are here and those are missed. It returns the status.
 func (s *several) are(t *testing.T, here, missed string) (status sdk.Status) {
 	t.Helper()
 	client := s.asked.Client(t)
@@ -82,13 +82,13 @@ func (s *several) are(t *testing.T, here, missed string) (status sdk.Status) {
 	return status
 }
 
-// One of three that is killed is missed, since it was; it is not when it is back, nor when it stops in order.
+// A manager of three that is killed is missed, since it was killed. It is not missed once it is back, nor when it stops in order.
 func TestManagerThatIsKilledIsMissed(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
 	m1, m2 := s.start(t, "m1"), s.start(t, "m2")
 	begun := s.are(t, "asked m1 m2", "")
-	wait(t, 8*time.Second) // else the last may have come for the one that is killed
+	wait(t, 8*time.Second) // otherwise the last may have come for the one that is killed
 	killed := time.Now()
 	m1.Kill()
 	status := s.are(t, "asked m2", "m1")
@@ -115,14 +115,14 @@ func TestManagerThatIsKilledIsMissed(t *testing.T) {
 	s.stays(t, "asked m1", "")
 }
 
-// stays waits longer than somebody is silent before he is missed.
+// stays waits longer than a manager is silent before it is missed.
 func (s *several) stays(t *testing.T, here, missed string) {
 	t.Helper()
 	wait(t, 15*time.Second)
 	s.are(t, here, missed)
 }
 
-// The one that leads is missed by who leads then, also if neither has led before and the next one does.
+// A leader that is killed is missed by the next leader, and still by the one after that, although neither has led before.
 func TestLeaderThatIsKilledIsMissed(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 3)
@@ -152,7 +152,7 @@ func TestLeaderThatIsKilledIsMissed(t *testing.T) {
 		}
 	}
 	leader := cluster.Leader(t, rest...)
-	leader.Signal(t, syscall.SIGTERM) // it hands over, and is not missed; who was missed still is
+	leader.Signal(t, syscall.SIGTERM) // it hands over, and is not missed; the one that was missed still is
 	if status := leader.WaitExit(t, 20*time.Second); status != 0 {
 		t.Errorf("it ended with %d, want 0", status)
 	}
@@ -164,7 +164,7 @@ func TestLeaderThatIsKilledIsMissed(t *testing.T) {
 	}
 }
 
-// One that dies while nothing can be written down is missed when something can be, since it died.
+// A manager that dies while nothing can be written down is missed once something can be, since the time when it died.
 func TestMissedSinceItDiedInAFullStore(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
@@ -182,7 +182,7 @@ func TestMissedSinceItDiedInAFullStore(t *testing.T) {
 	}
 }
 
-// Who answers is here, also where it is written down that it is missed.
+// A manager that answers is here, even if it is written down that it is missed.
 func TestWhoAnswersIsHere(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
@@ -197,7 +197,7 @@ func TestWhoAnswersIsHere(t *testing.T) {
 	s.are(t, "asked m1", "")
 }
 
-// Another name takes the place of who was missed.
+// A manager of another name takes the place of one that was missed.
 func TestNewcomerReplacesWhoIsMissed(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
@@ -209,7 +209,7 @@ func TestNewcomerReplacesWhoIsMissed(t *testing.T) {
 	s.are(t, "asked m2", "")
 }
 
-// It does so also if it is there before the other one is known to be silent, as a pod is that was made for one that died.
+// It does so even if it is there before the other one is known to be silent, like a pod that was made for one that died.
 func TestNewcomerThatIsQuickReplacesWhoDied(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
@@ -219,11 +219,12 @@ func TestNewcomerThatIsQuickReplacesWhoDied(t *testing.T) {
 	m1.Kill()
 	s.start(t, "m3")
 	s.are(t, "asked m2 m3", "")
-	m2.Kill() // it came for one alone
+	m2.Kill() // the newcomer came for one only
 	s.are(t, "asked m3", "m2")
 }
 
-// A manager of an earlier release does not say that it stops: it is not missed, nor is who was before it was taken back to that.
+// A manager of an earlier release does not say when it stops. It is not missed, nor is a manager that was here before it was taken back to that
+// release.
 func TestEarlierManagersAreNotMissed(t *testing.T) {
 	t.Parallel()
 	s := startSeveral(t)
@@ -248,7 +249,7 @@ func TestEarlierManagersAreNotMissed(t *testing.T) {
 	s.stays(t, "asked", "")
 }
 
-// Members are told how many managers there are, and not who.
+// Members are told how many managers there are, but not which.
 func TestManagersAreNamedToOperators(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
@@ -273,7 +274,7 @@ func (s *several) open(t *testing.T) *store.Store {
 	return opened
 }
 
-// Who is missed for a day is forgotten; who has a part of the store is, once it has none, and not before.
+// A manager that is missed for a day is forgotten. One that has a part of the store is forgotten once it has none, and not before.
 func TestWhoIsMissedForADayIsForgotten(t *testing.T) {
 	t.Parallel()
 	s := &several{etcd: storetest.StartEtcd(t), dir: t.TempDir()}
@@ -290,8 +291,8 @@ func TestWhoIsMissedForADayIsForgotten(t *testing.T) {
 		"longest": {away: 23 * time.Hour}, // the newcomer takes its place
 		"day":     {away: 25 * time.Hour},
 		"ahead":   {away: -time.Hour},                             // by a clock that was wrong
-		"member":  {away: 25 * time.Hour, member: "127.0.0.1"},    // as the etcd has it
-		"removed": {away: time.Minute, member: "removed.example"}, // as it has not
+		"member":  {away: 25 * time.Hour, member: "127.0.0.1"},    // of which the etcd knows
+		"removed": {away: time.Minute, member: "removed.example"}, // of which it does not
 	} {
 		encoded, err := proto.Marshal(&managerv1.ManagerRecord{
 			Manager:     &groupv1.Manager{Name: name, Version: "v1", AwayTime: timestamppb.New(time.Now().Add(-record.away))},
@@ -310,7 +311,7 @@ func TestWhoIsMissedForADayIsForgotten(t *testing.T) {
 	s.stays(t, "asked", "ahead hours member")
 }
 
-// Whoever has a part of the managers' own store is missed however it stopped.
+// A manager that has a part of the managers' own store is missed however it stopped.
 func TestPartOfTheStoreIsMissedHoweverItStopped(t *testing.T) {
 	t.Parallel()
 	const host = "127.23.8.1"
@@ -364,7 +365,7 @@ func TestPartOfTheStoreIsMissedHoweverItStopped(t *testing.T) {
 	}
 }
 
-// A manager on its own, with its own store, writes nothing of itself, and is there.
+// A manager on its own, with its own store, writes nothing about itself, and is here.
 func TestManagerOnItsOwn(t *testing.T) {
 	m := managertest.Start(t)
 	client := m.Client(t)

@@ -56,7 +56,7 @@ func TestDeliveryToMany(t *testing.T) {
 	t.Logf("the delivery is complete after %v", time.Since(start))
 }
 
-// All members of a group get a delivery, also where they say more of themselves in all than one message holds.
+// All members of a group get a delivery, even if they say more of themselves, taken together, than one message holds.
 func TestDeliveryToAllThatSayMuch(t *testing.T) {
 	const many = 80
 	_, p := startParty(t)
@@ -91,7 +91,7 @@ func TestDeliveryToAllThatSayMuch(t *testing.T) {
 	}
 }
 
-// A page of replications is cut by what they have to say: names of many, and long paths.
+// A page of replications is cut by how much there is to tell of them: names of many replicas, and long paths.
 func TestManyReplicationsAreListed(t *testing.T) {
 	const many = 100
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))

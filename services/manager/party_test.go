@@ -18,8 +18,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// node is what the manager sees of a member or an agent: it does as it is told,
-// and reports what the test has it report.
+// node is a member or an agent as the manager sees it: it does as it is told, and reports what the test has it report.
 type node struct {
 	name   string
 	stop   context.CancelFunc
@@ -38,7 +37,7 @@ type node struct {
 	reports  map[string]*groupv1.DeliveryReport
 	measured []*groupv1.RoundTrip
 	reporter bool // it has reported what it measured
-	surveyed bool // and that was answered
+	surveyed bool // and its report was answered
 	changed  chan struct{}
 	wake     chan struct{}
 }
@@ -123,7 +122,7 @@ func (n *node) has(t *testing.T, delivery, what string, is func(*groupv1.Assignm
 	}, func(last *groupv1.Assignment) string { return fmt.Sprintf("%s: not %s: %v", n.name, what, last) })
 }
 
-// told waits until what somebody is told is as it should be; complain says what it is instead.
+// told waits until what a node is told is as it should be; complain says what it is instead.
 func told[T any](t *testing.T, patience time.Duration, is func(T) bool, look func() (T, <-chan struct{}), complain func(T) string) T {
 	t.Helper()
 	deadline := time.After(patience)
@@ -167,7 +166,7 @@ func newParty(t *testing.T, config sdk.Config, policy *groupv1.Policy) *party {
 	return p
 }
 
-// letIn gives somebody an identity by an operator's connection; a member, of some groups.
+// letIn gives an identity to a role and a name by an operator's connection; to a member, for some groups.
 func letIn(t *testing.T, operator sdk.Config, role, name string, groups ...string) sdk.Config {
 	t.Helper()
 	text, _, err := dial(t, operator).CreateToken(t.Context(), sdk.Token{Role: role, Name: name, Groups: groups})

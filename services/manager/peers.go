@@ -12,11 +12,11 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
-// foundingFile is there from when this manager made the CA until it has founded the store.
+// foundingFile is the name of a file that is there from when this manager has made the CA until it has founded the store.
 func foundingFile(config *Config) string { return filepath.Join(config.Identity.CADir, "founding") }
 
-// openCluster opens the store as a member of the managers' own cluster. Only the manager that has made the CA
-// founds it: a first manager that has lost its volume must not begin anew beside those who have everything.
+// openCluster opens the store as a member of the managers' own cluster. Only the manager that has made the CA founds it: a first manager that
+// has lost its volume must not begin anew beside managers that have everything.
 func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA) (*store.Store, error) {
 	dir := config.Store.DataDir + "-tls"
 	files := identity.FilesIn(dir)
@@ -26,7 +26,7 @@ func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identi
 		if err != nil {
 			return err
 		}
-		if bundle.Authorities, _, err = ca.PEM(); err != nil { // no other issuer's word counts there
+		if bundle.Authorities, _, err = ca.PEM(); err != nil { // no other issuer counts there
 			return err
 		}
 		return files.Write(bundle)

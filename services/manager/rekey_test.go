@@ -29,8 +29,8 @@ func (s *site) underWay(t *testing.T, sender *replicator, workers ...*replicator
 	return id, duty
 }
 
-// A replica that is revoked while a replication runs has no part any more and is told nothing; the others are told another key, one
-// a second at most, and the sender when all of them have said that they have it.
+// A replica that is revoked while a replication runs has no part any more and is told nothing. The others are told another key, one a second at
+// most, and the sender is told when all of them have said that they have it.
 func TestRevokedReplicaIsPutOut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
@@ -41,7 +41,7 @@ func TestRevokedReplicaIsPutOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	begun := time.Now() // before there is the first of them
+	begun := time.Now() // before the first key is made
 	revoke("r3")
 	told := sender.has(t, id, "told of another key", hasKey(1))
 	if send := told.GetSend(); !slices.Equal(send.GetPutOut(), []string{"r3"}) || send.GetKeyIsKnown() || len(told.GetKey()) != 32 || bytes.Equal(told.GetKey(), duty.GetKey()) {
@@ -77,8 +77,8 @@ func TestRevokedReplicaIsPutOut(t *testing.T) {
 	}
 }
 
-// One that cannot take another key, for it is of an earlier version, would be lost with it: the key stays until a later version
-// has come in its place. Who is revoked is put out all the same.
+// A replica of an earlier version, which cannot take another key, would be lost with one: the key stays until a later version has come in its
+// place. A replica that is revoked is put out all the same.
 func TestKeyStaysForAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))

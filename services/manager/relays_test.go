@@ -32,7 +32,7 @@ func joined(t *testing.T, client *sdk.Client, group, name, machine string) *sdk.
 	return session
 }
 
-// "A member may offer to relay (policy)": it has to be one, and only its operator can allow it.
+// "A member may offer to relay (policy)": the caller has to be that member, and only an operator can allow it.
 func TestWhoMayRelay(t *testing.T) {
 	m := managertest.Start(t)
 	operator := m.Client(t)
@@ -62,7 +62,7 @@ func TestWhoMayRelay(t *testing.T) {
 	}
 }
 
-// "a group without agents still forms a tree of its members", of its own members alone.
+// "a group without agents still forms a tree of its members", and only of its own members.
 func TestMembersRelayInTheirGroup(t *testing.T) {
 	t.Parallel()
 	m := managertest.Start(t)
@@ -94,7 +94,7 @@ func TestMembersRelayInTheirGroup(t *testing.T) {
 	}
 }
 
-// A relay is one as long as its member has a session, and its policy lets it.
+// A relay is one as long as its member has a session, and the policy lets it.
 func TestRelayEndsWithItsMember(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(operator *sdk.Client, session *sdk.Session) error{

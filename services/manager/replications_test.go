@@ -23,8 +23,7 @@ const (
 	isCompleteReplica = replicav1.ReplicaState_REPLICA_STATE_COMPLETE
 )
 
-// The main way: begun, told to those that take part and to nobody else, reported, complete. The key
-// is in no answer to operators.
+// The main way: begun, told to those that take part and to nobody else, reported, complete. The key is in no answer to operators.
 func TestReplicationCompletes(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	sender, one, two, none := s.replicator(t, "s", "rack1", "rack2"), s.replicator(t, "r1", "rack1"), s.replicator(t, "r2", "rack2"), s.replicator(t, "r3", "rack2")
@@ -72,8 +71,8 @@ func TestReplicationCompletes(t *testing.T) {
 	}
 }
 
-// Each replica is told a key of its name's own, and the sender what they are derived from. Of whom is of an earlier version,
-// and proves nothing, the sender is told, until a later one has come in its place.
+// Each replica is told a key for its own name, and the sender what these keys are derived from. The sender is told which replicas are of an
+// earlier version, and prove nothing, until a later version has come in their place.
 func TestReplicasProveTheirNames(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
@@ -99,7 +98,7 @@ func TestReplicasProveTheirNames(t *testing.T) {
 	sender.has(t, begun.ID, "told that all prove their names", func(task *replicav1.Task) bool { return len(task.GetSend().GetUnproven()) == 0 })
 }
 
-// Nobody is to wait for a proof of a sender of an earlier version.
+// Nobody waits for a proof from a sender of an earlier version.
 func TestSendersOfEarlierVersionsProveNothing(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	s.earlier = true
@@ -150,8 +149,8 @@ func TestReplicationEndsOtherwise(t *testing.T) {
 	sender.has(t, begun.ID, "without a task", isWithdrawn)
 }
 
-// What multicast does not bring to a replica, session agents do: sender and replica are told of a group,
-// which those two alone may join, each as itself, and which goes with the replication.
+// What multicast does not bring to a replica, session agents do. Sender and replica are told of a group, which only those two may join, each as
+// itself, and which goes with the replication.
 func TestReplicationGoesOverAgents(t *testing.T) {
 	t.Parallel()
 	access := mustRead(t, managertest.Start(t).Access)
@@ -226,8 +225,8 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 	})
 }
 
-// Session agents carry a stream as long as somebody of those that they carry it to has a block device at the target path, wherever
-// that is: also beside one that has a directory there, which gets its own when the device has it.
+// Session agents carry a stream as long as one of the replicas to which they carry it has a block device at the target path, wherever that is.
+// They do so also beside a replica that has a directory there, which gets its own when the device has it.
 func TestReplicationGoesOverAgentsOntoDevices(t *testing.T) {
 	t.Parallel()
 	access := mustRead(t, managertest.Start(t).Access)
@@ -257,8 +256,8 @@ func TestReplicationGoesOverAgentsOntoDevices(t *testing.T) {
 	sender.has(t, begun.ID, "no stream to the directory", func(task *replicav1.Task) bool { return !task.GetSend().GetDeliverStream() })
 }
 
-// A sender that is another process by now does not come back: who has it all has it, the others
-// are told. The earlier process is fenced.
+// A sender that is another process by now does not come back. A replica that has all has it, and the others are told. The earlier process is
+// fenced.
 func TestReplicationLosesItsSender(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	config := letIn(t, s.config, "replicator", "s")
@@ -279,7 +278,7 @@ func TestReplicationLosesItsSender(t *testing.T) {
 	}
 }
 
-// Replicators that come to be on another LAN are on it from then on; what they take part in goes on meanwhile.
+// Replicators that come to another LAN are on that LAN from then on. What they take part in goes on meanwhile.
 func TestReplicationOfMachinesThatMove(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
@@ -298,7 +297,7 @@ func TestReplicationOfMachinesThatMove(t *testing.T) {
 	s.becomes(t, begun.ID, "complete", func(r sdk.Replication) bool { return r.State == sdk.ReplicationComplete })
 }
 
-// However a replication ends while one LAN lags, who has it all is COMPLETE, and the others are told why they have not.
+// However a replication ends while one LAN lags, replicas that have all are COMPLETE, and the others are told why they do not.
 func TestReplicationEndsWhileOneLANLags(t *testing.T) {
 	t.Parallel()
 	for reason, end := range map[string]func(t *testing.T, s *site, sender *replicator, config sdk.Config, id string){
@@ -339,8 +338,7 @@ func TestReplicationEndsWhileOneLANLags(t *testing.T) {
 	}
 }
 
-// Which replications there are, their keys and receipts survive the leader; how far everybody is,
-// is reported again.
+// The replications that there are, their keys and their receipts survive the leader. How far everybody is, is reported again.
 func TestReplicationSurvivesItsLeader(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 2)
@@ -374,7 +372,7 @@ func TestReplicationSurvivesItsLeader(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused with what is wrong; repeated, a request has one effect.
+// A request that makes no sense is refused, with what is wrong. A repeated request has one effect.
 func TestReplicationRefused(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	good := func(by func(*sdk.ReplicationSpec)) sdk.ReplicationSpec {
@@ -421,7 +419,7 @@ func TestReplicationRefused(t *testing.T) {
 	refused("no replicator has this name", func(*sdk.ReplicationSpec) {})
 }
 
-// What an operator asks for, those who do it are told.
+// What an operator asks for is told to those that do it.
 func TestReplicationIsAsAskedFor(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")

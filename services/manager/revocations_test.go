@@ -11,8 +11,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// Who watches revocations is told those that were made, then each as it is made, and misses none of those that are
-// made while its connection is broken.
+// A client that watches revocations is told those that were made, then each as it is made. It misses none of those that are made while its
+// connection is broken.
 func TestRevocationsAreWatched(t *testing.T) {
 	m := managertest.Start(t)
 	client := m.Client(t)
@@ -63,8 +63,8 @@ func TestRevocationsAreWatched(t *testing.T) {
 	}
 }
 
-// Who watches grants is told which groups members may join, and each change: a later token's groups replace the earlier
-// ones, and a revocation changes none.
+// A client that watches grants is told which groups members may join, and each change: a later token's groups replace the earlier ones, and a
+// revocation changes none.
 func TestGrantsAreWatched(t *testing.T) {
 	m := managertest.Start(t)
 	client, access := m.Client(t), mustRead(t, m.Access)

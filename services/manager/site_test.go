@@ -15,14 +15,13 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// replicator is what the manager sees of one: it knows its tasks, and reports what the test
-// has it report.
+// replicator is a replicator as the manager sees it: it knows its tasks, and reports what the test has it report.
 type replicator struct {
 	name  string
 	stop  context.CancelFunc
 	ended chan error
 	wake  chan struct{}
-	moves chan []string // LANs that it is on from then on
+	moves chan []string // the LANs that it is on from then on
 
 	mu      sync.Mutex
 	tasks   map[string]*replicav1.Task // nil before the first list
@@ -30,7 +29,7 @@ type replicator struct {
 	changed chan struct{}
 }
 
-// site is replicators, and the operator who has them replicate.
+// site is replicators, and the operator that has them replicate.
 type site struct {
 	config  sdk.Config
 	earlier bool     // replicators that start are of an earlier version
@@ -74,7 +73,7 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	return r
 }
 
-// attend registers, and anew when it moves.
+// attend registers, and again whenever the replicator moves.
 func (r *replicator) attend(ctx context.Context, link *uplink.Uplink, registration *replicav1.Registration) error {
 	for {
 		inner, end := context.WithCancelCause(ctx)
@@ -114,7 +113,7 @@ func (r *replicator) assign(tasks *replicav1.Tasks) {
 	r.changed = make(chan struct{})
 }
 
-// sends has the replicator report as a sender, receives as a replica, from now on.
+// sends has the replicator report as a sender from now on, and receives has it report as a replica.
 func (r *replicator) sends(said *replicav1.SendReport) {
 	r.say(&replicav1.Report{Sending: []*replicav1.SendReport{said}})
 }
@@ -129,7 +128,7 @@ func (r *replicator) say(report *replicav1.Report) {
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
-	default: // it will say it
+	default: // it is about to speak anyway
 	}
 }
 
@@ -150,7 +149,7 @@ func (r *replicator) has(t *testing.T, replication, what string, is func(*replic
 	}, func(last *replicav1.Task) string { return fmt.Sprintf("%s: not %s: %v", r.name, what, last.GetDuty()) })
 }
 
-// begin replicates /srv/disk.img from s to those that are selected.
+// begin replicates /srv/disk.img from s to the replicators that are selected.
 func (s *site) begin(t *testing.T, selector string) sdk.Replication {
 	t.Helper()
 	begun, err := s.client.Replicate(t.Context(), sdk.ReplicationSpec{SourceNode: "s", SourcePath: "/srv/disk.img", TargetPath: "/srv", Selector: selector})

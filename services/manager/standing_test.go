@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager"
 )
 
-// Of deliveries that run it is told how they stand, together.
+// Metrics tell how all running deliveries stand together.
 func TestRunningDeliveriesAreMeasured(t *testing.T) {
 	m, party := startParty(t)
 	p := newPair(t, party)
@@ -37,7 +37,7 @@ func TestRunningDeliveriesAreMeasured(t *testing.T) {
 	eventually(t, 30*time.Second, "nothing is under way", func() bool { return gauge(t, m, underWay) == 0 && gauge(t, m, least) == 1 })
 }
 
-// To find out what gauges tell that belong together, all is looked at once for each scrape.
+// Gauges that belong together are found out by one look for each scrape.
 func TestGaugesTogether(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	looks := 0

@@ -2,7 +2,7 @@ package manager
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// together is gauges that are told by one look, which may go over all that there is: it is taken once for each scrape.
+// together is several gauges whose values one look finds out. The look may go over all that there is, and is taken once for each scrape.
 type together struct {
 	gauges []*prometheus.Desc
 	look   func() []float64 // the value of each, in their order

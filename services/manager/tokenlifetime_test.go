@@ -32,7 +32,7 @@ func TestC30TokenExpires(t *testing.T) {
 	t.Errorf("a token of 1s is good after %v", time.Since(created))
 }
 
-// useAtOnce creates a token and uses it, another one if this machine took longer than it is good for.
+// useAtOnce creates a token and uses it. If this machine took longer than the token lives, it uses another one.
 func useAtOnce(t *testing.T, m *managertest.Manager, lifetime time.Duration) (text string) {
 	t.Helper()
 	client := m.Client(t)
@@ -51,8 +51,8 @@ func useAtOnce(t *testing.T, m *managertest.Manager, lifetime time.Duration) (te
 	return ""
 }
 
-// wantUsedOrExpired shows a token again that was used and has expired since: nothing is known of it any more, and so that is
-// not denied.
+// wantUsedOrExpired shows a token again that was used and has expired since. Nothing is known of it any more, and so the answer does not deny
+// that it was used.
 func wantUsedOrExpired(t *testing.T, m *managertest.Manager, text string) {
 	t.Helper()
 	_, err := enroll(t, m.Address, text, request(t))

@@ -46,7 +46,7 @@ func TestC30TokenIsUsedOnce(t *testing.T) {
 	wantTokenRefused(t, err)
 }
 
-// A service that is given a token of another role says so, and leaves the token to whom it is for.
+// A service that is given a token of another role says so, and leaves the token for the one that it is meant for.
 func TestTokenOfAnotherRoleIsLeftAsItIs(t *testing.T) {
 	m := managertest.Start(t)
 	text, _, err := m.Client(t).CreateToken(t.Context(), sdk.Token{Role: "agent", Name: "a1"})
@@ -159,7 +159,7 @@ func TestC30ForeignManagerNeverSeesTheToken(t *testing.T) {
 	}
 }
 
-// listenAs takes TLS connections as a manager of the CA, and tells what it hears first.
+// listenAs takes TLS connections as a manager of the CA, and reports what it hears first.
 func listenAs(t *testing.T, ca *identity.CA) (address string, heard <-chan []byte) {
 	t.Helper()
 	config := &tls.Config{
@@ -322,7 +322,8 @@ func TestC30RevokedMemberNeedsANewToken(t *testing.T) {
 	}
 }
 
-// The request that has used a token up lets nobody in again who was revoked since, and neither does a token that was made before.
+// The request that has used up a token lets in no identity that was revoked since, and neither does a token that was made before the
+// revocation.
 func TestC30TokensFromBeforeARevocationAreRefused(t *testing.T) {
 	m := managertest.Start(t)
 	used, unused, first := createToken(t, m.Client(t), 0), createToken(t, m.Client(t), 0), request(t)
@@ -343,7 +344,7 @@ func TestC30TokensFromBeforeARevocationAreRefused(t *testing.T) {
 	}
 }
 
-// What a member may join is what the token says that was used last: an earlier one's request, sent again, does not change that.
+// A member may join what the token that was used last says: the request of an earlier token, sent again, does not change that.
 func TestEarlierTokenGivesNoGroupsBack(t *testing.T) {
 	m := managertest.Start(t)
 	operator := m.Client(t)
@@ -374,7 +375,7 @@ func TestC30RenewalDoesNotOutliveRevocation(t *testing.T) {
 	for round := range 15 {
 		id := identity.ID{Role: identity.Agent, Name: fmt.Sprintf("agent-%d", round)}
 		connection := connect(t, m.Address, issue(t, caOf(t, m), id))
-		var renewed [4]*tls.Certificate // the last of each who renews again and again
+		var renewed [4]*tls.Certificate // the last certificate of each client that renews again and again
 		var begun, ended sync.WaitGroup
 		for i := range renewed {
 			begun.Add(1)

@@ -42,7 +42,7 @@ func (w watched) next(t *testing.T, what string, is func(*groupv1.WatchDeliveryR
 	}
 }
 
-// The tree of a delivery goes to those who ask for it, when it is another; between, what its nodes have.
+// The tree of a delivery goes to clients that ask for it, whenever it is another one. In between, they are told what its nodes have.
 func TestTreeIsToldWhenItChanges(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)
@@ -79,7 +79,7 @@ func TestTreeIsToldWhenItChanges(t *testing.T) {
 	})
 }
 
-// Who watches with the SDK has the whole tree each time, as it is then.
+// A client that watches with the SDK has the whole tree each time, as it is then.
 func TestWatchedTreeIsWhole(t *testing.T) {
 	m, party := startParty(t)
 	p := newPair(t, party)
@@ -145,7 +145,8 @@ func TestWatchIsSmall(t *testing.T) {
 	}
 }
 
-// What links carry goes to those who ask for the tree, and to all when it has ended: with reasons it is most of what there is to tell.
+// What links carry goes to clients that ask for the tree, and to all when the delivery has ended: with reasons, it is most of what there is to
+// tell.
 func TestLinksAreToldAtTheEnd(t *testing.T) {
 	_, party := startParty(t)
 	p := newPair(t, party)

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// Who died with the leader says nothing to the next: it has what it had acknowledged to its agent, and where none says so, or the
-// agent may speak of another agent of that name, nobody knows, which is not 0. So it stays when the delivery ends.
+// A member that died with the leader says nothing to the next one. It has what it had acknowledged to its agent. If no agent says so, or the
+// agent may speak of another agent of that name, nobody knows what it has, and that is not 0. So it stays when the delivery ends.
 func TestWhoDiesWithTheLeaderHasNotNothing(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 3)

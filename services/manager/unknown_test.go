@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// What a manager does not know of a message is neither stored nor told to others: no limit holds for it.
+// The part of a message that a manager does not know is neither stored nor told to others: no limit holds for it.
 func TestUnknownFieldsAreDropped(t *testing.T) {
 	_, p := startParty(t)
 	told := []byte("what nobody knows")

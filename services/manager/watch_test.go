@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// C33: a manager sleeps through changes and the compaction of their history. Its
-// watchers miss nothing: they are given the state anew, without who was removed.
+// C33: a manager sleeps through changes and the compaction of their history. Its watchers miss nothing: they are given the state anew, without
+// the members that were removed.
 func TestC33WatchAcrossCompaction(t *testing.T) {
 	cluster := managertest.StartCluster(t, 2)
 	leader := cluster.Leader(t)
@@ -80,7 +80,7 @@ func TestSlowWatcherRelists(t *testing.T) {
 		}
 		at = message.GetRevision()
 	}
-	// So is one that comes back too late.
+	// So is a watcher that comes back too late.
 	late, err := sessions.WatchMembers(t.Context(), &groupv1.WatchMembersRequest{Group: "g", ResumeRevision: first.GetRevision()})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func (f *following) are(names ...string) bool {
 	return len(f.members) == len(names)
 }
 
-// That all managers are gone is told to who holds a session, with since when, and that one is back.
+// A client that holds a session is told when all managers are gone, since when, and when one is back.
 func TestAwayManagersAreTold(t *testing.T) {
 	t.Parallel()
 	cluster := managertest.StartCluster(t, 1)
@@ -188,7 +188,7 @@ func startMember(t *testing.T, role sdk.Role) (*sdk.Client, *sdk.Session) {
 	return client, session
 }
 
-// Whoever closes a client ends all that it watches, its sessions, and who receives in them.
+// Closing a client ends all that it watches, its sessions, and whatever receives in them.
 func TestClosedClientEndsAll(t *testing.T) {
 	client, session := startMember(t, sdk.Receive)
 	ended := make(chan error, 2)
@@ -227,7 +227,7 @@ func TestClosedClientEndsAll(t *testing.T) {
 	<-session.Done()
 }
 
-// Who joined to send alone is told that it receives nothing.
+// A member that joined only to send is told that it receives nothing.
 func TestSendersDoNotReceive(t *testing.T) {
 	_, session := startMember(t, sdk.Send)
 	var told error

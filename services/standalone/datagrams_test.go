@@ -63,7 +63,7 @@ func start(t *testing.T) (access string) {
 // notes are what a member got, datagram by datagram.
 type notes struct {
 	got []sdk.Datagram
-	err error // that WriteDatagram returns
+	err error // what WriteDatagram returns
 }
 
 func (n *notes) WriteDatagram(d sdk.Datagram) error {
@@ -159,7 +159,7 @@ func (s *slow) WriteDatagram(d sdk.Datagram) error {
 	return s.notes.WriteDatagram(d)
 }
 
-// waiting ends when the member has said that all has come: what comes behind a stream's end is lost soon.
+// waiting ends only when the member has said that all has come: datagrams that come behind the end of a stream are soon lost.
 type waiting struct {
 	counting
 	t      *testing.T
@@ -174,7 +174,7 @@ func (w *waiting) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// come is how many have come, late ones with them.
+// come returns how many have come, late ones included.
 func (w *waiting) come() (n uint64) {
 	list, err := w.client.Deliveries(w.t.Context(), "g")
 	if err != nil || len(list) != 1 {
@@ -192,8 +192,8 @@ func (w *waiting) come() (n uint64) {
 	return n
 }
 
-// What is older than the bound is counted, and not handed on. Behind a program that stands still datagrams become older
-// than any error of clocks.
+// A datagram that is older than the bound is counted, and not handed on. Behind a program that stands still, datagrams become older than any
+// error of clocks.
 func TestStaleDatagramsAreNotHandedOn(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	client, to := serve(t), slow{pause: 2 * bound}

@@ -40,7 +40,8 @@ func TestMetricsAreShownAndExist(t *testing.T) {
 	}
 }
 
-// Dashboards ask for the buckets of histograms. A Prometheus that takes native ones keeps no buckets of a histogram that is both, unless it is told to.
+// Dashboards ask for the buckets of histograms. A Prometheus that takes native histograms keeps no buckets of a histogram that is both, unless
+// it is told to.
 func TestHistogramsHaveBucketsAlone(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	runAll(t, registry)
@@ -70,7 +71,7 @@ type description struct{ help, labels string }
 
 var descriptor = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: ("(?:[^"\\]|\\.)*"),.* variableLabels: \{([^}]*)\}`)
 
-// described returns all metrics of all services, also those that nothing has been counted in.
+// described returns all metrics of all services, also those in which nothing has been counted.
 func described(t *testing.T) map[string]description {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -131,11 +132,11 @@ func runAll(t *testing.T, metrics prometheus.Registerer) {
 	go func() { _, _ = io.Copy(io.Discard, says) }()
 }
 
-// A name of ours in a query or a document; recording rules have colons. "…_deliveries" after `groupcast_agent_links`
-// is another that begins as that one does.
+// A name of ours in a query or a document; recording rules have colons. "…_deliveries" after `groupcast_agent_links` stands for another metric
+// whose name begins alike.
 var metricName = regexp.MustCompile(`(?:^|[^a-z0-9_:])(groupcast_(?:build|manager|agent|gatherer|replicator)_[a-z0-9_]*[a-z0-9]|…_[a-z0-9_]*[a-z0-9])`)
 
-// named returns which metrics dashboards, rules and documents name, and which of these does.
+// named returns the metrics that dashboards, rules and documents name, each with one of these that does.
 func named(t *testing.T, exist map[string]bool) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -162,7 +163,7 @@ func named(t *testing.T, exist map[string]bool) map[string]string {
 	return all
 }
 
-// fullName returns a metric's whole name, without what a histogram's series add to it, given the name before it.
+// fullName returns a metric's whole name, given the name before it, and without what a histogram's series add to the name.
 func fullName(name, before string, exist map[string]bool) string {
 	if short, is := strings.CutPrefix(name, "…"); is {
 		for at := len(before); at > 0; at = strings.LastIndex(before[:at], "_") {

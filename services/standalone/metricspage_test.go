@@ -22,7 +22,7 @@ What to look at first, and what to do, is in [operations.md](operations.md), [ga
 [charts/groupcast/files/rules.yaml](../charts/groupcast/files/rules.yaml), dashboards in [charts/groupcast/dashboards](../charts/groupcast/dashboards).
 `
 
-// The page of metrics has each with its labels, and no other.
+// The page of metrics has each metric with its labels, and no other.
 func TestMetricsPage(t *testing.T) {
 	want := metricsIntro
 	all := described(t)

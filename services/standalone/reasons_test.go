@@ -22,7 +22,7 @@ var (
 	reasonOnPage = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (\\w+) \\|")
 )
 
-// The page of reasons has each with its code, and no other.
+// The page of reasons has each reason with its code, and no other.
 func TestReasonsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reasons.md")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestReasonsPage(t *testing.T) {
 	}
 }
 
-// spelled is a code without what the languages do not agree on, as FAILED_PRECONDITION and FailedPrecondition.
+// spelled returns a code without that in which languages differ, as FAILED_PRECONDITION and FailedPrecondition do.
 func spelled(code string) string { return strings.ToLower(strings.ReplaceAll(code, "_", "")) }
 
 func reasonsIn(t *testing.T, patterns []string) map[string]bool {

@@ -49,7 +49,7 @@ func TestOthersAreReceivedMeanwhile(t *testing.T) {
 	}
 }
 
-// What nobody has gone on with for a week is removed when a member begins to receive; what is younger stays.
+// What nobody has gone on with for a week is removed when a member begins to receive. What is younger stays.
 func TestAbandonedIsRemoved(t *testing.T) {
 	client := serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -57,7 +57,7 @@ func (p *parties) first(session *sdk.Session, options sdk.ReceiveOptions) sdk.Ar
 	return sdk.Arrived{}
 }
 
-// A program that takes one after the other, each by receiving anew, is told of everything once.
+// A program that takes one delivery after the other, each by receiving anew, is told of everything once.
 func TestEachIsToldOnce(t *testing.T) {
 	const many = 20
 	p := newParties(t)
@@ -83,7 +83,7 @@ type collected struct{ bytes.Buffer }
 
 func (*collected) Close() error { return nil }
 
-// A stream that was taken is not taken again while others still take it: who takes one at a time goes on with the next.
+// A stream that was taken is not taken again while others still take it: a program that takes one at a time goes on with the next.
 func TestStreamIsTakenOnce(t *testing.T) {
 	p := newParties(t)
 	receiver, other, sender := p.join("receiver", sdk.Receive), p.join("other", sdk.Receive), p.join("sender", sdk.Send)
@@ -142,7 +142,7 @@ func (f *failing) Read(p []byte) (int, error) {
 	return copy(p, "begun"), nil
 }
 
-// What became of a source, its receivers are told in the sender's words.
+// Receivers are told in the sender's words what became of its source.
 func TestReceiversAreToldWhyTheSourceFailed(t *testing.T) {
 	p := newParties(t)
 	receiver, sender := p.join("receiver", sdk.Receive), p.join("sender", sdk.Send)
@@ -156,7 +156,7 @@ func TestReceiversAreToldWhyTheSourceFailed(t *testing.T) {
 	}
 }
 
-// Who stops waiting for a delivery to begin leaves none that nobody sends.
+// A sender that stops waiting for a delivery to begin leaves no delivery that nobody sends.
 func TestNothingRunsThatNobodySends(t *testing.T) {
 	p := newParties(t)
 	receiver, sender := p.join("receiver", sdk.Receive), p.join("sender", sdk.Send)

@@ -38,7 +38,7 @@ type Config struct {
 	TrustDomain string            `json:"trustDomain" usage:"trust domain of all identities"`
 	Agents      AgentsConfig      `json:"agents"`
 	Gatherer    GathererConfig    `json:"gatherer"`
-	// Replicator is there if it is told on which LANs the machine is.
+	// Replicator is that of the server, which has one if the machine's LANs are given here.
 	Replicator replicator.Settings `json:"replicator"`
 }
 
@@ -70,7 +70,7 @@ func Defaults() *Config {
 	}
 }
 
-// Validate reports all that is wrong, each with its path in this configuration: the services' own are made of it.
+// Validate reports all that is wrong, each with its path in this configuration: the services' own configurations are made of it.
 func (c *Config) Validate() error {
 	var problems []error
 	note := func(ok bool, format string, args ...any) {
@@ -89,7 +89,7 @@ func (c *Config) Validate() error {
 	return errors.Join(c.manager().Validate(), c.validateAgents(), c.validateGatherer(), c.validateReplicator())
 }
 
-// validateAgents reports what is wrong with the agents that cannot be seen in their settings.
+// validateAgents reports what is wrong with the configurations that the agents get.
 func (c *Config) validateAgents() error {
 	var problems []error
 	for i := range c.Agents.Count {
@@ -119,7 +119,7 @@ func (c *Config) validateReplicator() error {
 	return nil
 }
 
-// below has the paths that problems begin with, one on a line, begin with the section that they are in.
+// below puts a section before the paths with which problems begin, one problem on a line.
 func below(section string, problems error) error {
 	if problems == nil {
 		return nil
@@ -228,15 +228,15 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// part is a service that has its identity from the manager, as it would elsewhere.
+// part is a service that has its identity from the manager, as it would if it ran elsewhere.
 type part struct {
 	id    identity.ID
 	as    uplink.Config
-	flags string // that say where it is
+	flags string // flags that say where it is
 	run   func(ctx context.Context, env daemon.Env) error
 }
 
-// parts are the services but for the manager.
+// parts returns the services except for the manager.
 func (c *Config) parts(managers string) (all []part, err error) {
 	for i := range c.Agents.Count {
 		of, err := c.agent(i, managers)
@@ -292,7 +292,7 @@ func (p part) start(ctx context.Context, env daemon.Env, group *errgroup.Group, 
 	return nil
 }
 
-// readyPoll is how often it is looked whether all serves.
+// readyPoll is how often it is checked whether all services are ready.
 const readyPoll = 10 * time.Millisecond
 
 // awaitReady waits until all that runs is ready.

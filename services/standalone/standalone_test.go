@@ -13,7 +13,7 @@ import (
 	"github.com/groupcast/groupcast/services/standalone"
 )
 
-// process is what every service that has managers is told of itself.
+// process is the settings of the process of every service that has managers.
 type process struct {
 	daemon.CommonConfig
 	uplink.ServiceConfig
@@ -21,7 +21,7 @@ type process struct {
 
 func (*process) Validate() error { return nil }
 
-// The server's gatherer and replicator have every setting of one on its own, but for those of its process.
+// The server's gatherer and replicator have every setting of one on its own, except for those of its process.
 func TestPartsHaveAllSettings(t *testing.T) {
 	has, others := flags(standalone.Defaults()), flags(&process{})
 	for part, alone := range map[string]daemon.Config{"gatherer": gatherer.Defaults(), "replicator": replicator.Defaults()} {

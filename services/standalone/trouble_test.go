@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// managersOnly dials managers alone, as from where the agents' network is out of reach.
+// managersOnly dials only managers, as from where the agents' network is out of reach.
 type managersOnly struct{ manager string }
 
 func (m managersOnly) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -22,7 +22,7 @@ func (m managersOnly) DialContext(ctx context.Context, network, address string) 
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Who sends and reaches no agent is told which, and why.
+// A sender that cannot reach its agent is told which agent that is, and why.
 func TestSenderThatReachesNoAgent(t *testing.T) {
 	config, err := sdk.ReadConfig(start(t))
 	if err != nil {

@@ -30,8 +30,8 @@ type Cache struct {
 
 // Disk says what the cache may take of its disk.
 type Disk struct {
-	Keep    uint64 // so much is left free, a third of the disk at most; of 0 all of it may be taken
-	Sharers int    // as many caches as this one are to have room
+	Keep    uint64 // how much is left free, a third of the disk at most; if it is 0, all of the disk may be taken
+	Sharers int    // how many caches like this one share the disk
 }
 
 // Open returns a cache in a directory, which is made if it is missing. Whatever an

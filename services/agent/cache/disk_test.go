@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/services/agent/cache"
 )
 
-// A cache takes no more than its disk has room for beside what others are to have, and knows when they lack it.
+// A cache takes no more than its disk has room for beyond what others are to have, and knows when others lack that.
 func TestCacheLeavesRoomOnItsDisk(t *testing.T) {
 	const mib = 1 << 20
 	disk := testdisk.Memory(t, "size=60m")
@@ -16,7 +16,7 @@ func TestCacheLeavesRoomOnItsDisk(t *testing.T) {
 		disk  cache.Disk
 		want  uint64
 	}{
-		{4096 * mib, cache.Disk{Keep: 256 * mib}, 40 * mib}, // a third of a small disk is kept
+		{4096 * mib, cache.Disk{Keep: 256 * mib}, 40 * mib}, // a third of a small disk is left free
 		{4096 * mib, cache.Disk{Keep: 10 * mib}, 50 * mib},
 		{4096 * mib, cache.Disk{Keep: 10 * mib, Sharers: 2}, 25 * mib},
 		{30 * mib, cache.Disk{Keep: 10 * mib}, 30 * mib},

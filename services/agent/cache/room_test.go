@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is free is counted in fragments, where a file system has blocks of another size.
+// What is free is counted in fragments where a file system has blocks of another size.
 func TestRoomIsCountedInFragments(t *testing.T) {
 	for name, disk := range map[string]unix.Statfs_t{
 		"without fragments": {Bsize: 4096},

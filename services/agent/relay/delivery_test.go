@@ -29,7 +29,7 @@ func TestReportsHaveABound(t *testing.T) {
 	}
 }
 
-// What is asked to give room gives no more than it has beyond its share, also if that grows at the same moment.
+// A delivery that is asked to give room gives no more than it has beyond its share, also if that share grows at the same moment.
 func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 	h := newHub(t, nil)
 	limit := h.Cache.Limit()
@@ -59,8 +59,8 @@ func TestNoMoreThanWhatIsBeyondTheShareIsGiven(t *testing.T) {
 	}
 }
 
-// What is kept for those who come late is given up for a disk without room alone: not where it has some again, nor where it takes nothing
-// for another reason.
+// What is kept for latecomers is given up only for a disk without room: not once the disk has room again, nor where it takes nothing for
+// another reason.
 func TestTriesOfADiskGiveUpNothingThatIsKept(t *testing.T) {
 	h, dir := newHub(t, nil), t.TempDir()
 	var err error
@@ -183,8 +183,7 @@ func TestDroppedDeliveryTakesNoRoom(t *testing.T) {
 	}
 }
 
-// What stripes brought ahead of what has arrived is not kept when the delivery has ended and nobody sends: no room is set
-// aside for it.
+// What stripes brought ahead of what has arrived is not kept once the delivery has ended and nobody sends: no room is set aside for it.
 func TestNothingIsKeptBehindWhatHasArrived(t *testing.T) {
 	const promised, arrived, ahead = 512 << 10, 100 << 10, 300 << 10
 	h := newHub(t, nil)

@@ -16,8 +16,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A disk that takes less than the cache may hold is made do with: what all have gives way to what comes, over the links
-// that there are.
+// An agent makes do with a disk that takes less than the cache may hold: what all have gives way to what comes, over the links that there are.
 func TestDiskSmallerThanTheCache(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestFullDiskIsTold(t *testing.T) {
 	}
 }
 
-// An agent whose cache cannot be written says that of itself, and does not blame who feeds it.
+// An agent whose cache cannot be written says that of itself, and does not blame its parent.
 func TestBrokenCacheIsNoFaultOfTheParent(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	dir := filepath.Join(t.TempDir(), "cache")

@@ -19,7 +19,7 @@ func (c *counter) DialContext(ctx context.Context, network, address string) (net
 	return conn, err
 }
 
-// wantOneMore waits for the connection that is made for the next delivery: it is the second, and none was made for this one.
+// wantOneMore waits for the connection that is made for the next delivery: it is the second, and none was made for this delivery.
 func (c *counter) wantOneMore(w *world) {
 	w.Helper()
 	w.await("there is another connection", func() bool { return c.opened.Load() >= 2 })
@@ -29,8 +29,7 @@ func (c *counter) wantOneMore(w *world) {
 	}
 }
 
-// connectedChain is a chain of agents, of which the first is fed by the sender and the last feeds r1, when all have
-// connected to their parents.
+// connectedChain returns a chain of agents when all have connected to their parents. The sender feeds the first, and the last feeds r1.
 func connectedChain(t *testing.T, mode string, names ...string) (*world, *counter) {
 	t.Helper()
 	w, dials := newWorld(t, 1<<20, modes()[mode]), &counter{}
@@ -46,7 +45,7 @@ func connectedChain(t *testing.T, mode string, names ...string) (*world, *counte
 	return w, dials
 }
 
-// Agents connect to their parents while their children are on their way to them, and ask over that; then they connect for
+// Agents connect to their parents while their children are still on their way to them, and ask over these connections. Then they connect for
 // the next delivery.
 func TestParentsAreDialledEarly(t *testing.T) {
 	w, dials := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT", "sa1", "sa2")
@@ -54,10 +53,10 @@ func TestParentsAreDialledEarly(t *testing.T) {
 	dials.wantOneMore(w)
 }
 
-// When nobody comes for long, the connection is kept, for whichever delivery is next.
+// If no child comes for long, the connection is kept, for whichever delivery is next.
 func TestEarlyConnectionIsKept(t *testing.T) {
 	w, dials := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_TLS", "sa1", "sa2")
-	time.Sleep(2 * time.Second) // it is not waited for any more
+	time.Sleep(2 * time.Second) // nobody is waited for any more
 	sa1 := w.agents["sa1"]
 	if opened, refused, probes := dials.opened.Load(), sa1.count(w, "refused_links"), sa1.count(w, "probes"); opened != 1 || refused+probes != 0 {
 		t.Errorf("%d connections, %v refused, %v given up", opened, refused, probes)
@@ -66,8 +65,8 @@ func TestEarlyConnectionIsKept(t *testing.T) {
 	dials.wantOneMore(w)
 }
 
-// Children that have most of it already have it begin there, through agents that have connected to each other before:
-// what they have is sent to nobody.
+// Children that already have most of an object have it begin there, through agents that have connected to each other before: what the children
+// have is sent to nobody.
 func TestContactsWaitForWhereChildrenAre(t *testing.T) {
 	w, _ := connectedChain(t, "CONTROL_MODE_HOP-DATA_PLANE_TLS", "sa1", "sa2", "sa3")
 	r1 := newMember("r1")

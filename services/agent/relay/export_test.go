@@ -1,4 +1,4 @@
 package relay
 
-// SetStreamWindow has so much of a stream be cached at most.
+// SetStreamWindow sets how much of a stream is cached at most.
 func (h *Hub) SetStreamWindow(bytes uint64) { h.streamWindow = bytes }

@@ -18,7 +18,7 @@ import (
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
-// newFlowWorld is a stream in datagrams without managers.
+// newFlowWorld returns a stream in datagrams without managers.
 func newFlowWorld(t *testing.T, spec *groupv1.DatagramSpec) *world {
 	w := newWorld(t, 0, &groupv1.DeliverySpec{Datagrams: spec})
 	w.spec.Kind, w.spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, true
@@ -61,14 +61,14 @@ func (w *world) connect(name, to string, duty identity.Duty) (*end, error) {
 // listener is a member of a stream in datagrams.
 type listener struct {
 	*end
-	ended chan error // of the link
+	ended chan error // how the link ended
 
 	mu    sync.Mutex
 	got   map[uint64]string
-	extra int // datagrams of parity
+	extra int // how many datagrams of parity came
 }
 
-// listen has a member be fed by an agent, from when this returns until the test ends.
+// listen has an agent feed a member, from when this returns until the test ends.
 func (w *world) listen(name, from string) *listener {
 	w.Helper()
 	e, err := w.connect(name, from, identity.Receive)
@@ -162,7 +162,7 @@ func (w *world) talk(to string) *talker {
 	return t
 }
 
-// say sends datagrams, but for some that are lost on the way.
+// say sends datagrams, except for some that are lost on the way.
 func (t *talker) say(from, to uint64, lost ...uint64) {
 	for sequence := from; sequence < to; sequence++ {
 		if !slices.Contains(lost, sequence) {
@@ -178,7 +178,7 @@ func (t *talker) add(h wiredatagram.Header, payload []byte) {
 
 func spoken(sequence uint64) string { return fmt.Sprintf("datagram %d", sequence) }
 
-// wantAll waits until a member has all datagrams before one, and checks them.
+// wantAll waits until a member has all datagrams before a number, and checks them.
 func (w *world) wantAll(name string, l *listener, before uint64) {
 	w.Helper()
 	w.await(name+" has all", func() bool { n, _ := l.has(); return uint64(n) == before })
@@ -201,8 +201,8 @@ func (w *world) childOf(agent, name string) *groupv1.ChildReport {
 	return nil
 }
 
-// What links carried is told when they are gone, too, with those of the same child that came before; and at once when nothing
-// happens any more.
+// What links carried is still told when they are gone, together with earlier links of the same child, and at once when nothing happens any
+// more.
 func TestLastReportHasAll(t *testing.T) {
 	w := newFlowWorld(t, &groupv1.DatagramSpec{})
 	w.start("sa1", 1<<20)
@@ -269,7 +269,7 @@ func TestDatagramsReachEveryMember(t *testing.T) {
 	}
 }
 
-// The sender begins when all of the tree is ready, however far below somebody is late.
+// The sender begins when all of the tree is ready, however far below a node is late.
 func TestLateLeafIsWaitedFor(t *testing.T) {
 	w := newFlowWorld(t, &groupv1.DatagramSpec{})
 	w.start("sa1", 1<<20)
@@ -282,7 +282,7 @@ func TestLateLeafIsWaitedFor(t *testing.T) {
 		defer close(said)
 		w.talk("sa1").say(0, atOnce)
 	}()
-	time.Sleep(500 * time.Millisecond) // longer than all others take, and a part of what it is waited for
+	time.Sleep(500 * time.Millisecond) // longer than all others take, and less than the late one is waited for
 	members["r2"] = w.listen("r2", "sa2")
 	<-said
 	for name, l := range members {
@@ -290,7 +290,7 @@ func TestLateLeafIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What is lost on one link is repaired at its end, with the parity for all that follow.
+// What is lost on one link is repaired at its end, with the parity for all links that follow.
 func TestAgentRepairs(t *testing.T) {
 	code := datagram.Code{Data: 10, Parity: 2}
 	w := newFlowWorld(t, &groupv1.DatagramSpec{ParityData: 10, ParityShards: 2})
@@ -305,7 +305,7 @@ func TestAgentRepairs(t *testing.T) {
 	for sequence := range uint64(10) {
 		shards = append(shards, encoder.Add(sequence, sequence, []byte(spoken(sequence)), time.Now())...)
 	}
-	sender.add(shards[1].Header(), shards[1].Block) // the other one is lost, too
+	sender.add(shards[1].Header(), shards[1].Block) // the other datagram of parity is lost, too
 	w.wantAll("r1", l, 10)
 	w.await("all parity is there", func() bool { _, parity := l.has(); return parity == code.Parity })
 	if got := w.agents["sa1"].count(w, "datagrams_recovered"); got != 1 {

@@ -52,7 +52,7 @@ func TestSeizedInletIsHadByNobodyElse(t *testing.T) {
 	}
 }
 
-// nowhere counts who would be dialled.
+// nowhere counts the parents that would be dialled.
 type nowhere struct{ dialled atomic.Int32 }
 
 func (n *nowhere) DialContext(context.Context, string, string) (net.Conn, error) {

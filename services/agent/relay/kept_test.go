@@ -12,7 +12,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// An ended delivery is kept for those who come late, until others need its room.
+// An ended delivery is kept for latecomers until others need its room.
 func TestKeptDeliveryGivesWay(t *testing.T) {
 	const size = 1<<20 + 12_345 // not a number of whole segments
 	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
@@ -109,7 +109,7 @@ func TestWhatGaveWayTakesNoRoom(t *testing.T) {
 	}
 }
 
-// Of more deliveries than may be kept, something is given back.
+// If more deliveries are kept than may be, something is given back.
 func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	a := w.start("sa1", 4<<20)
@@ -127,8 +127,8 @@ func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 	}
 }
 
-// One that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have
-// it give room: two of that kind would go on for ever.
+// A delivery that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have it give room: two of
+// that kind would go on for ever.
 func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
 	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE}
@@ -168,8 +168,8 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 	}
 }
 
-// Deliveries that are kept are reported once, until something happens in one, or a manager says all that
-// there is to do: it may be another one.
+// Deliveries that are kept are reported once, until something happens in one of them, or a manager says all that there is to do: it may be
+// another manager.
 func TestKeptDeliveriesAreReportedOnce(t *testing.T) {
 	const kept = 1000
 	w := newWorld(t, 1, &groupv1.DeliverySpec{})

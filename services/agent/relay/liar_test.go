@@ -11,8 +11,8 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// A child that acknowledges what it was not sent is not fed in this delivery any more, and nobody waits for it: its
-// sibling has all, and in end-to-end mode the sender goes on.
+// A child that acknowledges what it was not sent is not fed in this delivery any more, and nobody waits for it: its sibling has all, and in
+// end-to-end mode the sender goes on.
 func TestC13LiarIsGivenUp(t *testing.T) {
 	for name, spec := range modes() {
 		if spec.GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT {
@@ -20,7 +20,7 @@ func TestC13LiarIsGivenUp(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 16<<20, spec)
-			w.start("sa1", 4<<20) // less than the object: who is waited for would hold up all
+			w.start("sa1", 4<<20) // less than the object: a child that is waited for would hold up all
 			w.tree("sa1", "sender", "honest", "liar")
 			w.lie("liar", "sa1")
 			if err := w.ask("liar", "sa1"); !isRefused(err, wire.Protocol) {
@@ -37,7 +37,7 @@ func TestC13LiarIsGivenUp(t *testing.T) {
 	}
 }
 
-// In plaintext somebody on the way may have changed what it said: the link ends, and it comes again.
+// In plaintext somebody on the way may have changed what a child said: the link ends, and the child comes again.
 func TestC13PlaintextAccusesNobody(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
 	w.start("sa1", 64<<20)
@@ -58,7 +58,7 @@ func isRefused(err error, reason wire.Reason) bool {
 // dialAs opens a link as a member.
 func (w *world) dialAs(name, to string) (*link.Conn, error) { return w.dialFrom(name, to, 0) }
 
-// dialFrom opens a link as a member that says it has all before an offset.
+// dialFrom opens a link as a member that says that it has all before an offset.
 func (w *world) dialFrom(name, to string, from uint64) (*link.Conn, error) {
 	id := identity.ID{Role: identity.Member, Name: name}
 	hello := w.hello(w.capability(id, identity.Receive))
@@ -94,8 +94,8 @@ func TestC13ClaimBeyondTheEndIsRefused(t *testing.T) {
 	}
 }
 
-// Of a stream nobody but its sender knows how far it is. What the only children of agents say that they have is believed
-// until somebody needs what was before it.
+// Only its sender knows how far a stream is. What the only children of agents say that they have is believed until somebody needs what was
+// before it.
 func TestC13ClaimOfWhatAStreamNeverHad(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +121,7 @@ func TestC13ClaimIsForgottenWhenTheStreamIsSealed(t *testing.T) {
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa2"})
 }
 
-// newMisledStream is a stream through two agents, the second of which has but one child, which says that it has more than
-// was ever sent.
+// newMisledStream returns a stream through two agents. The second has only one child, which says that it has more than was ever sent.
 func newMisledStream(t *testing.T, spec *groupv1.DeliverySpec) (w *world, sa2 *agent) {
 	w = newWorld(t, 1<<20, spec)
 	spec.Kind, spec.Length, spec.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, 0, true
@@ -139,7 +138,7 @@ func newMisledStream(t *testing.T, spec *groupv1.DeliverySpec) (w *world, sa2 *a
 	return w, sa2
 }
 
-// ask tells what comes of a link that a member asks for.
+// ask returns what comes of a link that a member asks for.
 func (w *world) ask(name, to string) error {
 	conn, err := w.dialAs(name, to)
 	if err == nil {
@@ -148,14 +147,14 @@ func (w *world) ask(name, to string) error {
 	return err
 }
 
-// lie has a member acknowledge what it was not sent, and waits until it is given up.
+// lie has a member acknowledge what it was not sent, and waits until the member is given up.
 func (w *world) lie(name, to string) {
 	w.Helper()
 	w.acknowledge(name, to, 1<<40)
 	w.await("the liar is given up", func() bool { return w.childOf(to, name).GetEvicted() && !w.childOf(to, name).GetConnected() })
 }
 
-// acknowledge has a member say over a link of its own that it has so much, and waits until that link has ended.
+// acknowledge has a member say, over a link of its own, that it has so much, and waits until that link has ended.
 func (w *world) acknowledge(name, to string, upTo uint64) {
 	w.Helper()
 	conn, err := w.dialAs(name, to)

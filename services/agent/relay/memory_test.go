@@ -28,13 +28,13 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// mostPerConnection is how much of an agent's memory a connection may take, apart from what the kernel has.
+// mostPerConnection is how much of an agent's memory a connection may take, apart from the kernel's.
 const mostPerConnection = 64 << 10
 
 const crowd = 200
 
-// Section 5 of the design: "at most 64 KiB of user memory per connection", of children that wait and of those that
-// are being fed. The children are a process of their own: what is measured is the agent's.
+// Section 5 of the design: "at most 64 KiB of user memory per connection", of children that wait and of children that are being fed. The
+// children are a process of their own: what is measured is the agent's.
 func TestMemoryPerConnection(t *testing.T) {
 	for _, plane := range []groupv1.DataPlane{groupv1.DataPlane_DATA_PLANE_TLS, groupv1.DataPlane_DATA_PLANE_PLAINTEXT} {
 		t.Run(plane.String(), func(t *testing.T) {
@@ -89,7 +89,7 @@ func isRaceBuild() bool {
 // used returns how much memory this process uses for itself.
 func used() int64 {
 	runtime.GC()
-	runtime.GC() // what pools held is gone after two
+	runtime.GC() // what pools held is gone only after two
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapInuse + stats.StackInuse)
@@ -102,7 +102,7 @@ func names() (all []string) {
 	return all
 }
 
-// held is a source of which nothing comes before it begins, and the end not before it finishes.
+// held is a source from which nothing comes before it begins, and no end before it finishes.
 type held struct {
 	supply
 	begin, finish chan struct{}
@@ -124,7 +124,7 @@ func (h *held) Next(offset, most uint64) (link.Portion, error) {
 // children are members in another process.
 type children struct{ begun, done atomic.Int64 }
 
-// childrenVariable names where the other process finds the CA, whom it dials, and whether in plaintext.
+// childrenVariable is the variable that tells the other process the CA, whom to dial, and whether in plaintext.
 const childrenVariable = "RELAY_TEST_CHILDREN"
 
 func (w *world) startChildren(parent string) *children {
@@ -207,7 +207,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 	for m := (&sink{member: newMember(name)}); !m.isDone(); {
 		hello.From = m.upTo
 		conn, _, err := link.Dial(ctx, &net.Dialer{}, address, security, identity.ID{Role: identity.Agent, Name: parent}, hello)
-		if err != nil { // too many are at the door
+		if err != nil { // too many links are being opened
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An agent that comes into a delivery whose receivers have much takes what they lack, and no
-// byte more, though one of them comes a moment after the other.
+// An agent that comes into a delivery whose receivers have much takes what they lack and no byte more, though one of them comes a moment after
+// the other.
 func TestNewAgentTakesWhatIsLacking(t *testing.T) {
 	const size, had, less = 6 << 20, 5 << 20, 4 << 20
 	for name, spec := range modes() {

@@ -50,7 +50,7 @@ func (p *port) take(whole []byte, from netip.AddrPort) {
 	take(whole, from, time.Now())
 }
 
-// open has a link's datagrams taken, until it is closed.
+// open has a link's datagrams taken until closed is called.
 func (p *port) open(link wiredatagram.LinkID, take taker) (closed func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,8 +65,8 @@ func TestObjectLargerThanEveryCache(t *testing.T) {
 	}
 }
 
-// What is promised cannot be taken back: a delivery whose bytes do not come, as of a slow stream, has not promised
-// itself the room that others need.
+// What is promised cannot be taken back: a delivery whose bytes do not come, as of a slow stream, has not promised itself the room that others
+// need.
 func TestSlowDeliveryLeavesRoom(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestSlowDeliveryLeavesRoom(t *testing.T) {
 			}
 			end()
 			pulling.Wait()
-			w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"}) // and what is fast has what it needs
+			w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"}) // a fast delivery has the room that it needs
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestSlowMemberIsDetached(t *testing.T) {
 	}
 }
 
-// A member that has a part already has the delivery begin from there: that is no fault of the cache.
+// A member that has a part already has the delivery begin from there: that does not count as a cache that is too small.
 func TestWhoHasAPartIsNoCacheTooSmall(t *testing.T) {
 	w := newWorld(t, 4<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
 	w.start("sa1", 64<<20)
@@ -179,7 +179,7 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 	}
 }
 
-// Children of an agent that is gone go on from another, where they were.
+// The children of an agent that is gone go on from another, where they were.
 func TestChildGoesOnFromAnotherParent(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +228,8 @@ func TestChildGoesOnFromAnotherParent(t *testing.T) {
 	}
 }
 
-// A child that leaves the tree and is of it again a moment later goes on where it was: its link
-// ends, and it comes with another. What it acknowledges meanwhile is no lie.
+// A child that leaves the tree and is in it again a moment later goes on where it was: its link ends, and it comes with another. What it
+// acknowledges meanwhile is no lie.
 func TestChildLeavesAndIsBack(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestChildLeavesAndIsBack(t *testing.T) {
 	}
 }
 
-// newEvicting returns a world with an agent that gives up who is slow, and a member that is.
+// newEvicting returns a world with an agent that gives up slow members, and a member that is slow.
 func newEvicting(t *testing.T) (w *world, slow *member) {
 	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
 	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 4 << 20}
@@ -274,7 +274,7 @@ func TestSlowMemberIsEvicted(t *testing.T) {
 	defer cancel()
 	var sending sync.WaitGroup
 	sending.Go(func() { _ = w.send(ctx, "sa1") })
-	// What is queued for it may hold up the farewell: it then hears when it comes back.
+	// What is queued for the member may hold up the farewell: then it hears that when it comes back.
 	if err := w.pull(ctx, slow, func() string { return "sa1" }); err == nil || slow.isDone() {
 		t.Errorf("%v, want it given up as slow", err)
 	}
@@ -282,7 +282,7 @@ func TestSlowMemberIsEvicted(t *testing.T) {
 	sending.Wait()
 }
 
-// An order of the tree that makes a loop moves nothing and harms nothing: the next one counts.
+// An order of the tree that makes a loop moves nothing and harms nothing: the next order counts.
 func TestC14LoopDoesNoHarm(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	w.start("sa1", 64<<20)
@@ -306,7 +306,7 @@ func TestC14LoopDoesNoHarm(t *testing.T) {
 	}
 }
 
-// An order of an earlier tree, of a manager that does not know yet that another leads, changes nothing.
+// An order for an earlier tree, from a manager that does not know yet that another leads, changes nothing.
 func TestC14EarlierTreeIsNotFollowed(t *testing.T) {
 	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	w.start("sa1", 64<<20)

@@ -31,10 +31,10 @@ type source struct {
 	former       bool // it is of the version before, and does not say from where on it has something
 
 	mu      sync.Mutex
-	members []*member // that count
+	members []*member // the members that it waits for
 }
 
-// span is from where and up to where it has the stream.
+// span returns from where and up to where it has the stream.
 func (s *source) span() (kept, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *source) span() (kept, upTo uint64) {
 	return kept, min(s.length, kept+s.room)
 }
 
-// countOn has others be those that it waits for.
+// countOn makes others the members that it waits for.
 func (s *source) countOn(members ...*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (w *world) wantNotBegunAgain() {
 	}
 }
 
-// wantNotKept has a member ask for the beginning of a stream until it is told that this is not kept.
+// wantNotKept has a member ask for the beginning of a stream until it is told that this is no longer kept.
 func (w *world) wantNotKept(name, from string) {
 	w.Helper()
 	id := identity.ID{Role: identity.Member, Name: name}
@@ -219,8 +219,8 @@ func TestMovedMemberOfAStreamIsServedAtOnce(t *testing.T) {
 	}
 }
 
-// A member that is slow loses its place in a cache that is full, the others go on, and the source waits for it: it gets what
-// it lacks when the others have all that there is, and all have all.
+// A member that is slow loses its place in a cache that is full. The others go on, and the source waits for it: it gets what it lacks when the
+// others have all that there is, and in the end all have all.
 func TestDetachedMemberOfAStreamGoesOn(t *testing.T) {
 	for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
 		t.Run(mode, func(t *testing.T) {

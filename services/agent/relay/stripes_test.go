@@ -15,7 +15,7 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
-// lineman dials for agents, and can break what it dialled.
+// lineman dials for agents, and can break the connections that it dialled.
 type lineman struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -71,19 +71,19 @@ func TestStripesBetweenAgents(t *testing.T) {
 			w.tree("sa2", "sa1", "r2", "r3")
 			w.deliver("sa1", map[*member]string{newMember("r1"): "sa1", newMember("r2"): "sa2", newMember("r3"): "sa2"})
 			sent := func() float64 { return w.agents["sa1"].count(w, "sent_bytes") }
-			w.await("what was sent is counted", func() bool { return sent() >= 2*float64(len(w.content)) }) // by each stripe for itself
+			w.await("what was sent is counted", func() bool { return sent() >= 2*float64(len(w.content)) }) // each stripe counts for itself
 			if sent() != 2*float64(len(w.content)) {
 				t.Errorf("SA1 sent %v bytes, want twice the object", sent())
 			}
-			if got := lines.dialled(); got != 4 && got != 5 { // one for the next delivery
+			if got := lines.dialled(); got != 4 && got != 5 { // one may be for the next delivery
 				t.Errorf("%d connections, want 4, or 5 with that for the next delivery", got)
 			}
 		})
 	}
 }
 
-// While a delivery runs, an agent says over how many connections it feeds its children, and how much its parent may still
-// send, which is never more than its cache takes; afterwards neither is left.
+// While a delivery runs, an agent says over how many connections it feeds its children, and how much its parent may still send, which is never
+// more than its cache takes. Afterwards neither is left.
 func TestStripesAndCreditAreShown(t *testing.T) {
 	w := newWorld(t, 24<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_PLAINTEXT"])
 	w.stripes = parallel.Bounds{Least: 4, Most: 4}
@@ -107,8 +107,8 @@ func TestStripesAndCreditAreShown(t *testing.T) {
 	})
 }
 
-// Stripes that break and come back, over caches that hold a small part of the object: what
-// is sent again finds its place, though the room of what went before was given back.
+// Stripes break and come back, over caches that hold a small part of the object: what is sent again finds its place, though the room of what
+// went before was given back.
 func TestStripesBreakOverSmallCaches(t *testing.T) {
 	for name, spec := range modes() {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestStripesBreakOverSmallCaches(t *testing.T) {
 	}
 }
 
-// C14: a stripe joins only the link of the one who brings it, and only while there is one.
+// C14: a stripe joins only the link of the node that brings it, and only while there is a link.
 func TestC14StripeWithoutLinkIsRefused(t *testing.T) {
 	w := newWorld(t, 1<<20, &groupv1.DeliverySpec{})
 	w.stripes = parallel.Bounds{Least: 1, Most: parallel.Most}

@@ -46,7 +46,7 @@ type world struct {
 	agents  map[string]*agent
 	content []byte
 	stripes parallel.Bounds
-	dialer  link.Dialer // of agents
+	dialer  link.Dialer // the agents' dialer
 }
 
 // agent is an agent's hub, listening on loopback.
@@ -184,7 +184,7 @@ func (w *world) capability(holder identity.ID, duty identity.Duty) []byte {
 	return w.capabilityOf(holder, duty, time.Now())
 }
 
-// capabilityOf is a capability of some time.
+// capabilityOf returns a capability that was issued at some time.
 func (w *world) capabilityOf(holder identity.ID, duty identity.Duty, now time.Time) []byte {
 	w.Helper()
 	token, err := sign(w.manager, w.id, holder, duty, now)
@@ -200,7 +200,7 @@ func sign(manager *identity.Credentials, delivery wire.DeliveryID, holder identi
 	})
 }
 
-// neighbour is a member, or an agent of this world.
+// neighbour returns a member, or an agent of this world, as a neighbour.
 func (w *world) neighbour(name string) *groupv1.Neighbour {
 	if a := w.agents[name]; a != nil {
 		return &groupv1.Neighbour{Name: name, Role: string(identity.Agent), Addresses: []string{a.address}}
@@ -208,7 +208,7 @@ func (w *world) neighbour(name string) *groupv1.Neighbour {
 	return &groupv1.Neighbour{Name: name, Role: string(identity.Member)}
 }
 
-// tree puts an agent into its place; the first is fed by the sender.
+// tree puts an agent into its place; the sender feeds the first agent.
 func (w *world) tree(name, parent string, children ...string) {
 	w.Helper()
 	a := w.agents[name]
@@ -244,7 +244,7 @@ func (w *world) await(what string, holds func() bool) {
 	}
 }
 
-// send feeds an agent until it has all, again when the link breaks.
+// send feeds an agent until it has all, and feeds it again when the link breaks.
 func (w *world) send(ctx context.Context, to string) error {
 	source, err := w.source()
 	if err != nil {
@@ -255,7 +255,7 @@ func (w *world) send(ctx context.Context, to string) error {
 	return nil
 }
 
-// source is a file with what is sent.
+// source returns a file with what is sent.
 func (w *world) source() (*os.File, error) {
 	name := filepath.Join(w.TempDir(), "source")
 	if err := os.WriteFile(name, w.content, 0o600); err != nil {
@@ -272,7 +272,7 @@ func (w *world) sendFrom(ctx context.Context, to string, from link.Supply) {
 		conn, welcome, err := link.Dial(ctx, &net.Dialer{}, w.agents[to].address, w.identity(sender), identity.ID{Role: identity.Agent, Name: to}, hello)
 		var refusal *wire.Refusal
 		if errors.As(err, &refusal) && refusal.Reason == wire.Done {
-			time.Sleep(50 * time.Millisecond) // it may want it again
+			time.Sleep(50 * time.Millisecond) // the agent may want it again
 			continue
 		}
 		if err != nil {
@@ -313,7 +313,7 @@ func (s *supply) Acked(uint64, wire.Level) error { return nil }
 type member struct {
 	name   string
 	pace   time.Duration // per piece that lands
-	goesOn chan struct{} // nothing is written before it is closed, but for a first piece; nil if it never hangs
+	goesOn chan struct{} // only a first piece is written before it is closed; nil if the member never hangs
 
 	mu      sync.Mutex
 	got     bytes.Buffer
@@ -338,7 +338,7 @@ func (m *member) Write(p []byte) (int, error) {
 	return m.got.Write(p)
 }
 
-// quicken has it take what comes as it comes.
+// quicken has the member take what comes as fast as it comes.
 func (m *member) quicken() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

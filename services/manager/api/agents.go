@@ -80,7 +80,7 @@ type agentControl struct {
 	measurer    survey.Node
 }
 
-// take takes a report and answers it; last says that the agent is not wanted any more, or stops.
+// take takes a report and answers it. last says that nothing follows: the agent is no longer wanted, or stops.
 func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer *agentv1.ControlResponse, last bool, err error) {
 	registry, err := c.server.registry()
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer
 	}
 	state := registry.ReportAgent(c.name, c.incarnation)
 	switch {
-	case report.GetGoodbye() && state != agentv1.AgentState_AGENT_STATE_FENCED: // who has fenced it does not stop
+	case report.GetGoodbye() && state != agentv1.AgentState_AGENT_STATE_FENCED: // its goodbye is not for the agent that has fenced it
 		c.desk.Goodbye(c.name)
 		return c.answer(agentv1.AgentState_AGENT_STATE_OFFLINE), true, registry.ForgetAgent(ctx, c.name, c.incarnation)
 	case state != agentv1.AgentState_AGENT_STATE_ONLINE:
@@ -99,7 +99,7 @@ func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer
 	return c.measuring(), false, nil
 }
 
-// measuring answers an agent that is wanted, and says whom it is to measure.
+// measuring answers an agent that is wanted, and says which agents it is to measure.
 func (c *agentControl) measuring() *agentv1.ControlResponse {
 	answer := c.answer(agentv1.AgentState_AGENT_STATE_ONLINE)
 	answer.Measuring = c.desk.Survey().Ask(c.measurer)
@@ -137,7 +137,7 @@ func (a *agentService) ListAgents(ctx context.Context, req *agentv1.ListAgentsRe
 	return &agentv1.ListAgentsResponse{Agents: shown, NextPageToken: nextPage(shown, more || !all)}, nil
 }
 
-// showAgents yields agents with what is known of them beside their records.
+// showAgents yields agents with what is known of them beyond their records.
 func showAgents(desk *delivery.Desk, records []*agentv1.Agent) iter.Seq[*agentv1.Agent] {
 	return func(yield func(*agentv1.Agent) bool) {
 		for _, record := range records {

@@ -29,14 +29,13 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// rule says who may call a method, and who carries it out. What is not named is
-// refused.
+// rule says who may call a method, and who carries it out. A method that has no rule is refused.
 type rule struct {
 	roles     []identity.Role
-	anonymous bool // callers without an identity may, too
+	anonymous bool // callers without an identity may call it, too
 	leader    bool // only the leading manager can do it: others pass it on
-	// direct calls are refused from behind a gateway: with them, whoever controls one could make
-	// what outlives the call, an identity, out of what a gateway sees of its callers.
+	// direct calls are refused from behind a gateway: whoever controls a gateway could otherwise make something that outlives the call, such as
+	// an identity, out of what the gateway sees of its callers.
 	direct bool
 }
 
@@ -54,8 +53,7 @@ var (
 	renewing    = slices.DeleteFunc(slices.Clone(identity.Roles), func(role identity.Role) bool { return role == identity.Gateway })
 )
 
-// rules is the whole of who may call what. Which groups a member may touch is
-// checked by the methods themselves, with mayUse and mayBe.
+// rules is all there is on who may call what. Which groups a member may touch is checked by the methods themselves, with mayUse and mayBe.
 var rules = map[string]rule{
 	groupv1.GroupService_CreateGroup_FullMethodName: {roles: operators, leader: true},
 	groupv1.GroupService_GetGroup_FullMethodName:    {roles: members},
@@ -70,7 +68,7 @@ var rules = map[string]rule{
 	groupv1.SessionService_ListMembers_FullMethodName:  {roles: deliverers},
 	groupv1.SessionService_WatchMembers_FullMethodName: {roles: deliverers},
 
-	// How far a delivery is, only the leader's memory knows.
+	// Only the leader's memory knows how far a delivery is.
 	groupv1.DeliveryService_CreateDelivery_FullMethodName: {roles: deliverers, leader: true},
 	groupv1.DeliveryService_SealDelivery_FullMethodName:   {roles: deliverers, leader: true},
 	groupv1.DeliveryService_RecordReceipt_FullMethodName:  {roles: deliverers, leader: true},
@@ -90,22 +88,22 @@ var rules = map[string]rule{
 
 	groupv1.ManagerService_GetStatus_FullMethodName: {roles: everyone},
 
-	// What agents report, and how far they are from each other, only the leader's memory knows.
+	// Only the leader's memory knows what agents report, and how far they are from each other.
 	agentv1.AgentService_Control_FullMethodName:    {roles: agents, leader: true},
 	agentv1.AgentService_ListAgents_FullMethodName: {roles: operators, leader: true},
 
-	// Who is online, only the leader's memory knows. Whoever may upload may find a gatherer by its name.
+	// Only the leader's memory knows who is online. Whoever may upload may find a gatherer by its name.
 	gatherv1.GathererService_Control_FullMethodName:       {roles: []identity.Role{identity.Gatherer}, leader: true},
 	gatherv1.GathererService_GetGatherer_FullMethodName:   {roles: uploaders, leader: true},
 	gatherv1.GathererService_ListGatherers_FullMethodName: {roles: operators, leader: true},
 
-	// How far a replication is, and who is online, only the leader's memory knows.
+	// Only the leader's memory knows how far a replication is, and who is online.
 	replicav1.ReplicationService_CreateReplication_FullMethodName: {roles: operators, leader: true},
 	replicav1.ReplicationService_GetReplication_FullMethodName:    {roles: operators, leader: true},
 	replicav1.ReplicationService_ListReplications_FullMethodName:  {roles: operators, leader: true},
 	replicav1.ReplicationService_WatchReplication_FullMethodName:  {roles: operators, leader: true},
 	replicav1.ReplicationService_CancelReplication_FullMethodName: {roles: operators, leader: true},
-	// A replicator is told keys: what passes a gateway could be read there.
+	// A replicator is told keys: they could be read at a gateway that they pass.
 	replicav1.ReplicatorService_Control_FullMethodName:         {roles: replicators, leader: true, direct: true},
 	replicav1.ReplicatorService_ListReplicators_FullMethodName: {roles: operators, leader: true},
 
@@ -155,9 +153,8 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	return context.WithValue(ctx, callerKey{}, id), permitted, nil
 }
 
-// identify returns the verified identity of the caller: the peer, or, where the
-// peer is a manager that passes a call on, whom it names. The zero value stands
-// for a caller without an identity.
+// identify returns the verified identity of the caller: that of the peer or, if the peer is a manager that passes a call on, the one that the
+// manager names. The zero value stands for a caller without an identity.
 func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
@@ -185,7 +182,7 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	return caller, s.checkRevoked(caller)
 }
 
-// rolesInWords returns who may make a call: "operators and members".
+// rolesInWords returns the roles that may make a call, as in "operators and members".
 func rolesInWords(roles []identity.Role) string {
 	words := make([]string, len(roles))
 	for i, role := range roles {
@@ -205,7 +202,7 @@ func (s *Server) checkRevoked(caller identity.Peer) error {
 	return nil
 }
 
-// checkRelay refuses a member that is an agent, once it may not relay any more, has no session, or was revoked as a member.
+// checkRelay refuses a member that acts as an agent once it may no longer relay, has no session, or was revoked as a member.
 func (s *Server) checkRelay(relay identity.Peer, groupName, member string) error {
 	if err := s.checkRevoked(identity.Peer{ID: identity.ID{Role: identity.Member, Name: member}, Stamp: relay.Stamp}); err != nil {
 		return err
@@ -250,7 +247,7 @@ func (s *Server) parseCaller(text string) (identity.Peer, error) {
 	return identity.Peer{ID: id, Stamp: identity.Stamp(stamp)}, err
 }
 
-// mayUse refuses callers that may not see a group. It does not tell whether there is one.
+// mayUse refuses callers that may not see a group. It does not tell whether the group exists.
 func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	id := callerOf(ctx)
 	if id.Role == identity.Operator {
@@ -265,8 +262,7 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
 }
 
-// mayDeliver refuses replicators in all groups but those in which a replication that they take part in
-// is delivered, as long as it runs.
+// mayDeliver refuses replicators in all groups except those in which a replication that they take part in is delivered, as long as it runs.
 func (s *Server) mayDeliver(id identity.ID, groupName string) error {
 	delivers := s.View.Replications(func(r view.Replication) bool { return r.Delivers(groupName, id.Name) })
 	if len(delivers) == 0 {
@@ -275,8 +271,8 @@ func (s *Server) mayDeliver(id identity.ID, groupName string) error {
 	return nil
 }
 
-// mayBegin refuses callers that may not begin a delivery in a group: in a replication's only its sender does, for
-// replicas receive what is delivered there.
+// mayBegin refuses callers that may not begin a delivery in a group. In a replication's group only its sender may, for replicas receive what is
+// delivered there.
 func (s *Server) mayBegin(ctx context.Context, groupName, sender string) error {
 	if err := s.mayBe(ctx, groupName, sender); err != nil {
 		return err
@@ -294,8 +290,8 @@ func (s *Server) mayBegin(ctx context.Context, groupName, sender string) error {
 	return nil
 }
 
-// isReplications reports whether a group is one in which session agents carry a replication: members have no part there, also those
-// that may join all groups.
+// isReplications reports whether a group is one in which session agents carry a replication. Members have no part there, even those that may
+// join all groups.
 func (s *Server) isReplications(groupName string) bool {
 	if !strings.HasPrefix(groupName, replication.GroupPrefix) {
 		return false
@@ -350,7 +346,7 @@ type checkedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	server *Server
-	here   bool // it is not passed on
+	here   bool // whether it is handled here, and not passed on
 }
 
 func (c *checkedStream) Context() context.Context { return c.ctx }

@@ -19,8 +19,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
-// An RPC without a rule would be refused to all, and a rule without an RPC would
-// be a spelling mistake: a running manager is asked what it serves.
+// An RPC without a rule would be refused to all, and a rule without an RPC would be a spelling mistake: a running manager is asked what it
+// serves.
 func TestC29EveryRPCHasARule(t *testing.T) {
 	served := methodsServedBy(t, managertest.Start(t))
 	ruled := api.RuledMethods()

@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// What one manager writes of a caller, another reads.
+// What one manager writes of a caller, another one can read.
 func TestForwardedCaller(t *testing.T) {
 	s := &Server{TrustDomain: "example.org"}
 	caller := identity.Peer{ID: identity.ID{Role: identity.Member, Name: "alice"}, Stamp: 42}

@@ -10,7 +10,7 @@ import (
 
 // attachment is where a node learns what it has to do, in messages T.
 type attachment[T any] interface {
-	// Next returns what has changed since it was last asked; the first time, all.
+	// Next returns what has changed since the last call; the first time, all.
 	Next() []T
 	Wake() <-chan struct{}
 	Ended() <-chan struct{}
@@ -28,9 +28,8 @@ type conversation[Q, A, T any] struct {
 	patience time.Duration
 }
 
-// converse answers the messages of a stream, the first of which was received
-// already, and tells the node what it has to do as soon as that changes. The
-// answer to the first message says all.
+// converse answers the messages of a stream, the first of which has been received already, and tells the node what it has to do as soon as that
+// changes. The answer to the first message tells all that the node has to do.
 func converse[Q, A, T any](stream interface {
 	Context() context.Context
 	Recv() (Q, error)

@@ -70,7 +70,7 @@ func (d *deliveryService) RecordReceipt(ctx context.Context, req *groupv1.Record
 	return desk.Record(ctx, req)
 }
 
-// CancelDelivery is for operators and the sender.
+// CancelDelivery may be called by operators and the delivery's sender.
 func (d *deliveryService) CancelDelivery(ctx context.Context, req *groupv1.CancelDeliveryRequest) (*groupv1.CancelDeliveryResponse, error) {
 	desk, found, err := d.find(ctx, req.GetDelivery())
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Absent says who is to be here and is not.
+// Absent says which services should be here and are not.
 var (
 	Absent   = absent
 	IsMissed = isMissed

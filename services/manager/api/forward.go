@@ -67,8 +67,7 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 	return leaderGone(stream.Context(), pump(newResponse, upstream.RecvMsg, stream.SendMsg))
 }
 
-// leaderGone makes an error worth a retry of what the end of the connection to an
-// earlier leader looks like to those who were using it.
+// leaderGone turns what a caller sees when the connection to an earlier leader ends into an error that is worth a retry.
 func leaderGone(ctx context.Context, err error) error {
 	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
 		return fmt.Errorf("%w: the connection to the leader has ended", errNoLeader)
@@ -92,8 +91,8 @@ func pump(newMessage func() proto.Message, receive, send func(any) error) error 
 	}
 }
 
-// leader returns the connection to the manager that leads. A call that was passed
-// on once is not passed on again: leaders can change, and calls must not go in circles.
+// leader returns the connection to the manager that leads. A call that was passed on once is not passed on again: leaders can change, and calls
+// must not go in circles.
 func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
 	if len(metadata.ValueFromIncomingContext(ctx, callerHeader)) > 0 {
 		return nil, errNoLeader
@@ -105,7 +104,7 @@ func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
 	return connection, nil
 }
 
-// asCaller names the caller to the leader, which checks it as if it had called there.
+// asCaller names the caller to the leader, which checks the caller as if it had called there.
 func (s *Server) asCaller(ctx context.Context) (context.Context, error) {
 	caller, err := s.identify(ctx)
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *Server) asCaller(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, callerHeader, s.formatCaller(caller)), nil
 }
 
-// messagesOf returns how to make the messages of a method, as in /groupcast.group.v1.GroupService/GetGroup.
+// messagesOf returns functions that make the messages of a method, such as /groupcast.group.v1.GroupService/GetGroup.
 func messagesOf(method string) (newRequest, newResponse func() proto.Message, err error) {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)

@@ -19,7 +19,7 @@ func (s *Server) behindGateway(ctx context.Context) bool {
 	return known && at.ID.Role == identity.Gateway
 }
 
-// identifyBehind returns who calls through a gateway: a member or an operator, or the gateway itself.
+// identifyBehind returns the caller behind a gateway: a member or an operator, or the gateway itself.
 func (s *Server) identifyBehind(ctx context.Context, gateway identity.Peer) (identity.Peer, error) {
 	caller, err := daemon.BehindGateway(ctx, gateway, s.Security)
 	switch {

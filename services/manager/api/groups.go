@@ -57,7 +57,7 @@ func (g *groupService) WatchGroups(req *groupv1.WatchGroupsRequest, stream group
 	if err := g.server.View.Sync(stream.Context()); err != nil {
 		return err
 	}
-	// Who resumes may have to be told that the group is gone.
+	// A watcher that resumes may have to be told that the group is gone.
 	if _, _, found := g.server.View.Group(req.GetName()); !found && req.GetName() != "" && req.GetResumeRevision() == 0 {
 		return fmt.Errorf("group %q %w", req.GetName(), ledger.ErrNotFound)
 	}

@@ -44,7 +44,7 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 	return &groupv1.EnrollResponse{Certificate: certificate}, err
 }
 
-// admit returns whom a token is for: a join token, which is used up, or a pod's.
+// admit returns the identity that a token is for. A join token is used up; a pod's token is not.
 func (i *identityService) admit(ctx context.Context, registry *group.Registry, req *groupv1.EnrollRequest) (identity.ID, error) {
 	if i.server.ServiceAccounts == nil || !serviceaccount.IsToken(req.GetToken()) {
 		return registry.Redeem(ctx, req)
@@ -80,7 +80,7 @@ func (i *identityService) IssueRelay(ctx context.Context, req *groupv1.IssueRela
 	if err := i.server.mayBe(ctx, req.GetGroup(), req.GetMember()); err != nil {
 		return nil, err
 	}
-	if err := identity.CheckName(req.GetMember()); err != nil { // one of several sessions does not
+	if err := identity.CheckName(req.GetMember()); err != nil { // a name of one of several sessions does not pass
 		return nil, &ledger.Invalid{Violations: []ledger.Violation{{Field: "member", Problem: err.Error()}}}
 	}
 	if err := i.server.mayRelay(req.GetGroup(), req.GetMember()); err != nil {

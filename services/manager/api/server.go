@@ -28,7 +28,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Leading tells who leads.
+// Leading tells which manager leads, and gives its rules if that is this one.
 type Leading interface {
 	// Registry returns the rules to write by; nil unless this manager leads.
 	Registry() *group.Registry
@@ -38,7 +38,7 @@ type Leading interface {
 	Replications() *replication.Desk
 	// Connection returns a connection to the manager that leads; nil while none other does.
 	Connection() *grpc.ClientConn
-	// Leader returns who leads.
+	// Leader returns the manager that leads.
 	Leader() store.Leader
 }
 
@@ -51,7 +51,7 @@ type Server struct {
 	Leading     Leading
 	CA          *identity.CA
 	Started     time.Time
-	// Security checks the certificates of those who call through a gateway.
+	// Security checks the certificates of callers behind a gateway.
 	Security identity.TLS
 	// ServiceAccounts lets pods in by their ServiceAccount; nil lets none in.
 	ServiceAccounts *serviceaccount.Reviewer
@@ -153,7 +153,7 @@ func page(size int32, token string) (after string, limit int, err error) {
 	return string(name), limit, nil
 }
 
-// pageToken returns the token for what comes after the last of a page.
+// pageToken returns the token for what comes after the last item of a page.
 func pageToken(last string) string {
 	return pageTokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(last))
 }
@@ -166,7 +166,7 @@ func nextPage[R interface{ GetName() string }](records []R, more bool) string {
 	return pageToken(records[len(records)-1].GetName())
 }
 
-// endOfStream makes a stream that the client ended regularly end so here.
+// endOfStream turns the error of a stream that the client ended regularly into a regular end here, too.
 func endOfStream(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return nil

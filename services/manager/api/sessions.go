@@ -33,7 +33,7 @@ func (s *sessionService) Leave(ctx context.Context, req *groupv1.LeaveRequest) (
 	return led(ctx, s.server, req, (*group.Registry).Leave)
 }
 
-// KeepSession answers heartbeats. The first message says whose they are.
+// KeepSession answers heartbeats. The first message says to which session they belong.
 func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionServer) error {
 	first, err := daemon.Receive(stream, group.HeartbeatInterval)
 	if err != nil {
@@ -55,8 +55,7 @@ func (s *sessionService) KeepSession(stream groupv1.SessionService_KeepSessionSe
 		if err := stream.Send(answer); err != nil || last {
 			return err
 		}
-		// Of thousands of sessions, each waits in one goroutine: that a member is
-		// silent is noticed by its expiry, not here.
+		// With thousands of sessions, each waits in one goroutine only. That a member is silent is noticed by its expiry, not here.
 		if _, err := stream.Recv(); err != nil {
 			return endOfStream(err)
 		}

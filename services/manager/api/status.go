@@ -47,11 +47,11 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 	return response, nil
 }
 
-// leaderPatience is how long the leader is waited for: what is known without it has to be told, too.
+// leaderPatience is how long the leader's answer is waited for: what is known without it has to be told, too.
 const leaderPatience = 2 * time.Second
 
-// missing says which parts are to be here and are not, and who has registered and is silent. That only the leader
-// knows; where it does not answer, everybody who has registered counts as here.
+// missing says which services should be here and are not, and which peers have registered and are silent. Only the leader knows that; if it
+// does not answer, all that have registered count as here.
 func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]string, []*groupv1.Away) {
 	accounts := m.server.ServiceAccounts.Services()
 	away, leads := m.server.away()
@@ -70,7 +70,7 @@ func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]str
 	return absent(accounts, counts, away), away
 }
 
-// managers returns the managers that are here or missed, by name, as the store has them. This one is here, whatever is written down.
+// managers returns the managers that are here or missed, by name, as the store has them. This manager is here, whatever the store says.
 func (s *Server) managers() (all []*groupv1.Manager) {
 	known := false
 	for _, record := range s.View.Managers() {
@@ -88,7 +88,7 @@ func (s *Server) managers() (all []*groupv1.Manager) {
 	return all
 }
 
-// CountManagers says how many managers are here, and how many are missed.
+// CountManagers returns how many managers are here, and how many are missed.
 func (s *Server) CountManagers() (online, offline int) { return countManagers(s.managers()) }
 
 func countManagers(all []*groupv1.Manager) (online, offline int) {
@@ -102,7 +102,7 @@ func countManagers(all []*groupv1.Manager) (online, offline int) {
 	return online, offline
 }
 
-// away returns who has registered and is silent; only the leader knows.
+// away returns the peers that have registered and are silent; only the leader knows.
 func (s *Server) away() (all []*groupv1.Away, leads bool) {
 	registry, desk := s.Leading.Registry(), s.Leading.Replications()
 	if registry == nil || desk == nil {
@@ -112,24 +112,24 @@ func (s *Server) away() (all []*groupv1.Away, leads bool) {
 	return slices.DeleteFunc(all, func(one *groupv1.Away) bool { return !isMissed(one, s.ServiceAccounts.Services()) }), true
 }
 
-// isMissed reports whether who is silent should be here. Who was silent before this manager began to lead may have stopped
-// in order meanwhile: in Kubernetes it is not missed where no pods of its kind are to be.
+// isMissed reports whether a silent peer should be here. One that was silent before this manager began to lead may have stopped in order
+// meanwhile: in Kubernetes it is not missed if no pods of its kind should be here.
 func isMissed(one *groupv1.Away, accounts map[string]identity.Role) bool {
 	role, _, _ := strings.Cut(one.GetId(), "/")
 	return one.GetSeenTime() != nil || len(accounts) == 0 || isExpected(accounts, identity.Role(role))
 }
 
-// isExpected reports whether pods of a kind are to be here.
+// isExpected reports whether pods of a kind should be here.
 func isExpected(accounts map[string]identity.Role, kind identity.Role) bool {
 	return slices.Contains(slices.Collect(maps.Values(accounts)), kind)
 }
 
-// Expects reports whether pods of a kind are to be here. Outside of Kubernetes nobody knows, and none are.
+// Expects reports whether pods of a kind should be here. Outside of Kubernetes nobody knows, and it returns false.
 func (s *Server) Expects(kind identity.Role) bool {
 	return isExpected(s.ServiceAccounts.Services(), kind)
 }
 
-// Silent is how many of a kind have registered and are silent, and should be here. That only the leader knows; it is 0 for the others.
+// Silent returns how many peers of a kind have registered, should be here and are silent. Only the leader knows that; other managers return 0.
 func (s *Server) Silent(kind identity.Role) (n int) {
 	away, _ := s.away()
 	for _, one := range away {
@@ -140,7 +140,7 @@ func (s *Server) Silent(kind identity.Role) (n int) {
 	return n
 }
 
-// Absent is of how many ServiceAccounts' pods none is here. That only the leader knows; it is 0 for the others.
+// Absent returns of how many ServiceAccounts no pod is here. Only the leader knows that; other managers return 0.
 func (s *Server) Absent() int {
 	away, leads := s.away()
 	if !leads {
@@ -149,7 +149,7 @@ func (s *Server) Absent() int {
 	return len(absent(s.ServiceAccounts.Services(), s.View.Count(), away))
 }
 
-// absent says of which ServiceAccounts' pods none is here. Why not, only Kubernetes knows: a manager sees no pods.
+// absent says of which ServiceAccounts no pod is here. Only Kubernetes knows why: a manager sees no pods.
 func absent(accounts map[string]identity.Role, counts view.Counts, away []*groupv1.Away) (all []string) {
 	here := map[identity.Role]int{identity.Agent: counts.AgentsOnline, identity.Gatherer: counts.Gatherers, identity.Replicator: counts.Replicators}
 	for _, one := range away {

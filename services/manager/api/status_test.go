@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// follows is a manager that does not lead, and has no connection to who does.
+// follows is a manager that does not lead, and has no connection to the leader.
 type follows struct {
 	api.Leading
 	leader store.Leader
@@ -30,7 +30,7 @@ func (follows) Registry() *group.Registry       { return nil }
 func (follows) Replications() *replication.Desk { return nil }
 func (follows) Connection() *grpc.ClientConn    { return nil }
 
-// managerServer is the one of a server's services that tells of the managers.
+// managerServer is the service, of those of a server, that tells of the managers.
 type managerServer struct{ groupv1.ManagerServiceServer }
 
 func (m *managerServer) RegisterService(_ *grpc.ServiceDesc, service any) {
@@ -54,7 +54,7 @@ func statusOf(t *testing.T, accounts *serviceaccount.Reviewer, leader store.Lead
 	return status
 }
 
-// A manager knows whom it is to let in, and says who of them is not here. Where it is in no Kubernetes, it expects nobody.
+// A manager knows whom it is to let in, and says which of them are not here. A manager outside of Kubernetes expects nobody.
 func TestStatusSaysWhoIsAbsent(t *testing.T) {
 	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer}
 	want := []string{
@@ -69,7 +69,7 @@ func TestStatusSaysWhoIsAbsent(t *testing.T) {
 	}
 }
 
-// Who is here is not absent: agents that are online, gatherers and replicators that are not silent.
+// Agents that are online, and gatherers and replicators that are not silent, are here, and so not absent.
 func TestWhoIsHereIsNotAbsent(t *testing.T) {
 	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer, "gc/r": identity.Replicator}
 	for counts, want := range map[view.Counts]int{
@@ -100,7 +100,7 @@ func TestStatusSaysThatNobodyLeads(t *testing.T) {
 	}
 }
 
-// Who stopped while another manager began to lead is not missed where no pods of its kind are to be any more.
+// A peer that stopped while another manager began to lead is not missed if no pods of its kind should be here any more.
 func TestWhoIsToBeIsMissed(t *testing.T) {
 	seen := timestamppb.Now()
 	only := map[string]identity.Role{"gc/a": identity.Agent}
@@ -122,7 +122,8 @@ func TestWhoIsToBeIsMissed(t *testing.T) {
 	}
 }
 
-// A manager knows of which kinds pods are to be here, whether or not any is; one that is in no Kubernetes, or lets members alone in, expects none.
+// A manager knows of which kinds pods should be here, whether or not any is. One that is in no Kubernetes, or lets in only members, expects
+// none.
 func TestExpectsWhomItLetsIn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		accounts *serviceaccount.Reviewer

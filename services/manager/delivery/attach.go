@@ -13,12 +13,12 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// presence is how the manager hears an agent.
+// presence is what this manager hears of an agent.
 type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	closed     time.Time
 	heard      time.Time
-	fed        time.Time // when anybody last got more whom it feeds, in whatever delivery
+	fed        time.Time // when a node that it feeds last got more, in any delivery
 	goodbye    bool
 	report     *agentv1.Report // without deliveries
 }
@@ -29,8 +29,8 @@ type Attachment struct {
 	desk  *Desk
 	seat  seat
 	wake  chan struct{}
-	sent  map[string]*groupv1.Assignment // what the node knows
-	news  map[string]bool                // deliveries in which it may have something else to do, with the desk locked
+	sent  map[string]*groupv1.Assignment // what the node was told
+	news  map[string]bool                // deliveries in which its assignment may have changed; the desk's lock guards it
 	begun bool
 }
 
@@ -88,10 +88,10 @@ func (a *Attachment) Wake() <-chan struct{} { return a.wake }
 // Ended is closed when the desk is no longer kept: another leader may be found.
 func (a *Attachment) Ended() <-chan struct{} { return a.desk.ended }
 
-// Busy tells whether the node has anything to do.
+// Busy reports whether the node has anything to do.
 func (a *Attachment) Busy() bool { return len(a.sent) > 0 }
 
-// assignmentBytes is how large a message with assignments gets about.
+// assignmentBytes is about how large a message with assignments gets.
 const assignmentBytes = 1 << 20
 
 // Next returns the messages that tell the node what has changed since they were
@@ -125,8 +125,8 @@ func (a *Attachment) Next() []*groupv1.Assignments {
 	return messages
 }
 
-// takeNews returns what the node has to do that it does not know yet, and in which deliveries it has
-// nothing to do any more. Thousands may be kept in which it has what it had: they are not looked at.
+// takeNews returns what the node has to do that it does not know yet, and in which deliveries it has nothing to do any more. It looks only at
+// deliveries with news: thousands may be kept in which nothing changed for the node.
 func (a *Attachment) takeNews() (changed []*groupv1.Assignment, dropped []string) {
 	a.desk.mu.Lock()
 	defer a.desk.mu.Unlock()
@@ -196,7 +196,7 @@ func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
 	d.take("", placement.AgentID(name), report.GetDeliveries())
 }
 
-// outlined is of how many deliveries an agent's outline tells.
+// outlined is how many deliveries an agent's outline tells of, at most.
 const outlined = 32
 
 // LastReport returns an outline of what an agent said last; nil if it
@@ -229,7 +229,7 @@ func (d *Desk) LastReport(name string) *agentv1.Report {
 	return short
 }
 
-// outline returns of what a node reported last what is shown in a list of agents; nil if it has not.
+// outline returns the part of a node's last report that a list of agents shows; nil if the node has not reported.
 func (k *keeper) outline(id identity.ID) *groupv1.DeliveryReport {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,7 +240,7 @@ func (k *keeper) outline(id identity.ID) *groupv1.DeliveryReport {
 	short := &groupv1.DeliveryReport{
 		Delivery: report.GetDelivery(), Bytes: report.GetBytes(), HeldBytes: report.GetHeldBytes(), CachedBytes: report.GetCachedBytes(),
 	}
-	for _, child := range report.GetChildren() { // how many they are: thousands of names, in each delivery, are more than a message holds
+	for _, child := range report.GetChildren() { // without names: thousands in each delivery would not fit into a message
 		short.Children = append(short.Children, &groupv1.ChildReport{Connected: child.GetConnected()})
 	}
 	return short
@@ -256,8 +256,7 @@ func (d *Desk) Goodbye(name string) {
 	d.pokeAll()
 }
 
-// take hands reports to the deliveries that they are about. Whoever has no part in
-// one is not listened to.
+// take hands reports to the deliveries that they are about. A node that has no part in a delivery is not listened to.
 func (d *Desk) take(group string, from identity.ID, reports []*groupv1.DeliveryReport) {
 	now := time.Now()
 	for _, report := range reports {
@@ -291,7 +290,7 @@ func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time
 	k.announceLocked()
 }
 
-// seen returns how the manager hears an agent.
+// seen returns what this manager sees of an agent.
 func (d *Desk) seen(name string) sight {
 	record, known := d.view.Agent(name)
 	s := sight{online: known && placement.Usable(record.Agent), heard: d.started}
@@ -308,7 +307,7 @@ func (d *Desk) seen(name string) sight {
 	return s
 }
 
-// usable tells whether an agent can be given something to do.
+// usable reports whether an agent can be given something to do.
 func (d *Desk) usable(agent *agentv1.Agent, now time.Time) bool {
 	cause, _ := d.seen(agent.GetName()).lost(now)
 	return cause == ""

@@ -36,8 +36,7 @@ func (k told) hear(t *testing.T, messages []*groupv1.Assignments) {
 	}
 }
 
-// A node knows all that it has to do, and is told each change once, in parts of
-// bounded size.
+// A node knows all that it has to do, and is told each change once, in parts of bounded size.
 func TestAttachment(t *testing.T) {
 	d := &Desk{attached: make(map[seat]map[*Attachment]bool), plans: make(map[seat]map[string]*groupv1.Assignment)}
 	me := placement.MemberID("m")
@@ -93,7 +92,7 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
-// What a node has to drop is told in parts of bounded size, too.
+// The deliveries that a node has to drop are told in parts of bounded size, too.
 func TestNextDropsInParts(t *testing.T) {
 	d := &Desk{attached: make(map[seat]map[*Attachment]bool), plans: make(map[seat]map[string]*groupv1.Assignment)}
 	me, knows := placement.AgentID("a"), make(told)
@@ -122,7 +121,7 @@ func TestNextDropsInParts(t *testing.T) {
 	}
 }
 
-// What a node is told costs what has changed: thousands of deliveries that are kept cost nothing.
+// Telling a node costs what has changed: thousands of deliveries that are kept cost nothing.
 func TestNextCostsWhatHasChanged(t *testing.T) {
 	d := &Desk{attached: make(map[seat]map[*Attachment]bool), plans: make(map[seat]map[string]*groupv1.Assignment)}
 	me := placement.MemberID("m")
@@ -145,7 +144,8 @@ func TestNextCostsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// What is told of an agent in a list fits a message, whatever it relays to how many: its deliveries' children are counted there.
+// What a list tells of an agent fits into a message, however much the agent relays to however many: the children of its deliveries are counted
+// there.
 func TestOutlineFitsAMessage(t *testing.T) {
 	const children = 10_000
 	agent := placement.AgentID("a")

@@ -56,7 +56,7 @@ func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *groupv1.Cr
 	if err != nil {
 		return nil, err
 	}
-	if response.GetDelivery().GetId() == id { // and not the answer to an earlier request
+	if response.GetDelivery().GetId() == id { // not the answer to an earlier request
 		d.metrics.treeChanged(causeCreated)
 		d.log.Info("a delivery begins", "delivery", id, "group", asked.GetGroup(), "members", response.GetDelivery().GetMemberCount())
 	}
@@ -119,7 +119,7 @@ func checkObjectName(problems *ledger.Checks, name string) {
 	problems.That(!strings.ContainsAny(name, "/\x00") && name != "." && name != "..", "spec.name", "%.80q is not the name of one file", name)
 }
 
-// creation is a delivery on its way.
+// creation is a delivery that is being created.
 type creation struct {
 	desk  *Desk
 	asked *groupv1.CreateDeliveryRequest
@@ -207,8 +207,8 @@ func (c *creation) look() error {
 	return nil
 }
 
-// permit refuses what the sender's role or the group's limits do not allow, and what nothing would come of: that there is nobody to
-// receive it comes after, for it may be another time.
+// permit refuses what the sender's role or the group's limits do not allow, and limits for slow members that would have no effect. Mistakes in
+// the request are reported before a lack of receivers, which may pass.
 func (c *creation) permit() error {
 	group, limits := c.asked.GetGroup(), c.policy.GetLimits()
 	if !slices.Contains(c.sender.GetRoles(), groupv1.Role_ROLE_SEND) {
@@ -303,8 +303,8 @@ func slowMember(mode groupv1.ControlMode, policy *groupv1.Policy) *groupv1.SlowM
 	return slow
 }
 
-// mergeSlow returns what a delivery asks for slow members, with the group's limits where it leaves
-// the group's way of dealing with them.
+// mergeSlow returns how a delivery treats slow members. The group's limits fill in those that the delivery leaves open, unless it asks for
+// another action than the group's.
 func mergeSlow(asked, group *groupv1.SlowMemberPolicy) *groupv1.SlowMemberPolicy {
 	merged := cmp.Or(proto.CloneOf(group), &groupv1.SlowMemberPolicy{})
 	if action := asked.GetAction(); action != groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_UNSPECIFIED && action != group.GetAction() {
@@ -318,15 +318,15 @@ func mergeSlow(asked, group *groupv1.SlowMemberPolicy) *groupv1.SlowMemberPolicy
 	return merged
 }
 
-// checkSlow says which limits for slow members a delivery asks for that nothing would come of.
+// checkSlow refuses limits for slow members that a delivery asks for and that would have no effect.
 func checkSlow(asked, merged *groupv1.SlowMemberPolicy) error {
 	var problems ledger.Checks
 	group.CheckSlow(&problems, "spec.slow_member", asked, merged)
 	return problems.Err()
 }
 
-// slowDefault returns what happens to slow members where nobody decided: in
-// end-to-end mode the cache is bounded, and cannot feed anybody for long who lags.
+// slowDefault returns what happens to slow members where nobody decided. In end-to-end mode the cache is bounded, and cannot feed a member that
+// lags for long.
 func slowDefault(mode groupv1.ControlMode) *groupv1.SlowMemberPolicy {
 	action := groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
 	if mode == groupv1.ControlMode_CONTROL_MODE_END_TO_END {

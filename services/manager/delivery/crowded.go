@@ -15,15 +15,15 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// room is what is known of a tree that has none for all who come, since it is to be no larger than what can be stored at once.
+// room is what is known of a tree that has no room for all members that come: it may not grow larger than what can be stored at once.
 type room struct {
-	few   int // how many are tried next, at most
-	nodes int // how many the tree had when not one more had room; 0 where some may have
-	least int // the bytes of the smallest that had none then
+	few   int // how many members are tried next, at most
+	nodes int // how many nodes the tree had when there was no room for one more; 0 where there may be
+	least int // the bytes of the smallest member that had no room then
 }
 
-// arrange makes the tree fit who is there, and writes it if it changes. Of those who come, as many are taken in as have room, the
-// smallest first, and all else changes without the others.
+// arrange makes the tree fit the nodes that are there, and writes it if it changes. Of the members that come, it takes in as many as have room,
+// the smallest first. All else changes without the others.
 func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.Time) (view.Delivery, time.Time, error) {
 	receivers := k.receivers(delivery)
 	if k.tree == nil {
@@ -55,7 +55,7 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 	}
 }
 
-// whoComes returns the receivers that are in the tree, and those that are not, of which the smallest come first.
+// whoComes returns the receivers that are in the tree, and those that are not, the smallest first.
 func (k *keeper) whoComes(receivers []*groupv1.Member) (inside, coming []*groupv1.Member) {
 	for _, member := range receivers {
 		if _, has := k.tree.Node(placement.MemberID(member.GetName()).String()); has {
@@ -68,8 +68,8 @@ func (k *keeper) whoComes(receivers []*groupv1.Member) (inside, coming []*groupv
 	return inside, coming
 }
 
-// admits returns how many of those who come are tried. Where not one had room, it is as many as have gone since, or those that are
-// smaller than that one.
+// admits returns how many of the members that come are tried. Where not one had room, these are as many as nodes have gone since, or those that
+// are smaller than the smallest one then.
 func (has room) admits(coming []*groupv1.Member, nodes int) (few int) {
 	switch {
 	case has.nodes == 0:
@@ -85,8 +85,8 @@ func (has room) admits(coming []*groupv1.Member, nodes int) (few int) {
 	return min(few, len(coming))
 }
 
-// noteRoom remembers how many of those who come were tried at last, and says of how many others that they wait. It reports whether
-// more of them may have room at once.
+// noteRoom remembers how many of the members that come were tried last, and logs how many others wait. It reports whether more of them may have
+// room at once.
 func (k *keeper) noteRoom(coming []*groupv1.Member, few int, refused bool, now time.Time) (more bool) {
 	if few == len(coming) {
 		k.room = room{}

@@ -18,8 +18,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// place is a delivery in a store, from s over an agent that is lost to one member, and to another that has gone, with agent b to go on
-// over. Its tree has room for less than 4 MiB.
+// place is a delivery in a store: s sends over an agent that is lost to a member, and to another member that has gone. Agent b is there to go
+// on over. The delivery's tree has room for less than 4 MiB.
 type place struct {
 	*keeper
 	t *testing.T
@@ -49,7 +49,7 @@ func crowding(t *testing.T) *place {
 	return p
 }
 
-// come has members join that each have so much in the tree.
+// come has members join that each take so many bytes in the tree.
 func (p *place) come(bytes int, names ...string) {
 	p.t.Helper()
 	for _, name := range names {
@@ -93,8 +93,8 @@ func (p *place) look(want ...string) (looks int) {
 	return looks
 }
 
-// Where a tree has no room for those who come, all else changes without them: who goes is released, and who was below a lost agent
-// is fed by another.
+// Where a tree has no room for the members that come, all else changes without them: a member that goes is released, and those below a lost
+// agent are fed by another.
 func TestCrowdedTreeStillChanges(t *testing.T) {
 	p := crowding(t)
 	p.come(3_000_000, "late-1", "late-2")
@@ -109,7 +109,7 @@ func TestCrowdedTreeStillChanges(t *testing.T) {
 	}
 }
 
-// Of those who come to a tree, as many are taken in as have room; the others when some have gone, or at once where they are smaller.
+// Of the members that come to a tree, as many are taken in as have room. The others are when some have gone, or at once if they are smaller.
 func TestAsManyAsHaveRoomAreTakenIn(t *testing.T) {
 	p := crowding(t)
 	var names []string

@@ -12,14 +12,14 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// What a member got may turn out not to be what was sent: an agent on its way, or that one's disk, has damaged it.
-// The member takes it again, over another way.
+// What a member got may turn out not to be what was sent: an agent on the way, or its disk, has damaged it. The member takes it again, over
+// another way.
 
-// damagedMost is how often a member moves for that in one delivery: it may say what it likes.
+// damagedMost is how often a member moves for that in one delivery, since it may claim what it likes.
 const damagedMost = 2
 
-// moveDamaged has members be fed by others that got damaged bytes: by an agent whose members have the right ones, if
-// there is one, or by one that these did not come over, or by any other.
+// moveDamaged has another agent feed each member that got damaged bytes: one whose members have the right bytes, if there is one, else one that
+// the damaged bytes did not come over, else any other.
 func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 	if isDatagrams(delivery) || !delivery.Running() || r.tree == nil {
 		return
@@ -44,7 +44,7 @@ func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 	}
 }
 
-// gotDamaged tells whether a member is to move because the agent that feeds it gave it damaged bytes.
+// gotDamaged reports whether a member is to move because the agent that feeds it gave it damaged bytes.
 func (r *rearrangement) gotDamaged(member identity.ID) bool {
 	from, _ := r.tree.Parent(member.String())
 	r.mu.Lock()
@@ -54,7 +54,7 @@ func (r *rearrangement) gotDamaged(member identity.ID) bool {
 		node.report.GetDamaged() == placement.ParseID(from).Name
 }
 
-// gaveRight returns the agents of the tree, but one, whose members have verified what these gave them.
+// gaveRight returns the agents of the tree, except for one, whose members have verified what these agents gave them.
 func (r *rearrangement) gaveRight(delivery view.Delivery, but string) (agents []string) {
 	return slices.DeleteFunc(r.agents(), func(agent string) bool {
 		return agent == but || !slices.ContainsFunc(r.tree.Children(agent), func(child string) bool {

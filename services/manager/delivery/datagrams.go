@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// maxFresh is how old a datagram can be allowed to be: what may be older is not fresh.
+// maxFresh bounds how old a datagram may be allowed to get: what may be older is not fresh.
 const maxFresh = time.Minute
 
 // checkDatagrams says what is wrong with how a stream wants to go in datagrams.
@@ -27,13 +27,12 @@ func checkDatagrams(problems *ledger.Checks, spec *groupv1.DeliverySpec) {
 	problems.That(data <= datagram.MaxCount && shards <= datagram.MaxCount, "spec.datagrams.parity_data", "is more than %d, or its parity is", datagram.MaxCount)
 }
 
-// isDatagrams reports whether a delivery goes in datagrams: what is lost then is never had,
-// and no member has exactly what was sent.
+// isDatagrams reports whether a delivery goes in datagrams: what is lost then stays lost, and no member has exactly what was sent.
 func isDatagrams(delivery view.Delivery) bool {
 	return delivery.GetDelivery().GetSpec().GetDatagrams() != nil
 }
 
-// cameBy is how much has come to a node, by its report. Datagrams that were late have come.
+// cameBy returns how much has come to a node, by its report. Datagrams that came late count.
 func (p *progress) cameBy(report *groupv1.DeliveryReport) uint64 {
 	if p.datagrams {
 		return report.GetBytes() + report.GetDatagrams().GetLate()

@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// streamed is a stream in datagrams: what has come to its nodes, each of which reports once a second.
+// streamed is a stream in datagrams, with what has come to its nodes, each of which reports once a second.
 type streamed struct {
 	*watched
 	came map[string]*groupv1.DeliveryReport
@@ -27,11 +27,11 @@ func streaming(t *testing.T, links ...string) *streamed {
 	return s
 }
 
-// pass has the sender send for some seconds, and all that get it report; nobody is below one that does not.
+// pass has the sender send for some seconds, and all nodes that get it report; nobody is below a node that does not.
 func (s *streamed) pass(seconds int, change func(second int, said map[string]*groupv1.DeliveryReport)) {
 	for second := range seconds {
 		change(second, s.came)
-		for _, name := range s.tree.Names() { // in the tree's order: whoever feeds one before it
+		for _, name := range s.tree.Names() { // in the tree's order: a feeder before those that it feeds
 			id := placement.ParseID(name)
 			s.note(id, s.came[id.Name], time.Now())
 		}
@@ -39,7 +39,7 @@ func (s *streamed) pass(seconds int, change func(second int, said map[string]*gr
 	}
 }
 
-// more has some get a datagram of what the sender sends.
+// more lets the named nodes get a datagram that the sender sends.
 func more(said map[string]*groupv1.DeliveryReport, names string) {
 	for name := range strings.FieldsSeq(names) {
 		report := said[name]
@@ -63,8 +63,8 @@ func (s *streamed) unserved() (names []string) {
 	return names
 }
 
-// Who gets nothing of a stream in datagrams while the one that feeds it gets more is found out, and who is to blame; not who
-// misses some of them, whose program takes none, or whose sender pauses.
+// A node that gets nothing of a stream in datagrams while its feeder gets more is found out, and so is which node is to blame. A node is not
+// that merely misses some of them, whose program takes none, or whose sender pauses.
 func TestWhoGetsNoDatagrams(t *testing.T) {
 	all := "s a b c m1 m2 m3 m4"
 	without := func(names string, but ...string) string {
@@ -135,8 +135,8 @@ func TestWhoGetsNoDatagrams(t *testing.T) {
 	}
 }
 
-// Who moved since it got nothing has all the time that others have, whatever it missed before; each time twice as long, for its own
-// path may be what loses them.
+// A member that moved because it got nothing has all the time that others have, whatever it missed before. Each time it has twice as long, for
+// its own path may be what loses them.
 func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := streaming(t, "s>a", "a>b", "a>c", "b>m1", "b>m2", "c>m3")
@@ -169,7 +169,7 @@ func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
 	})
 }
 
-// Whoever gets no datagrams may get bytes: an agent is as good as any in other deliveries.
+// An agent that passes on no datagrams may pass on bytes: it is as good as any in other deliveries.
 func TestIdleInDatagramsAlone(t *testing.T) {
 	s := streaming(t, "s>a", "a>b", "b>m1")
 	if banned := s.foundIdle(named("b")); banned != idleMemory || s.desk.isIdle("b", time.Now()) {
@@ -181,8 +181,8 @@ func TestIdleInDatagramsAlone(t *testing.T) {
 	}
 }
 
-// Who is found to get nothing is believed again after a while, and at once where nothing could be done: there may be others that can feed
-// it, and what was in its way may be gone.
+// A node that is found to get nothing is believed again after a while, and at once where nothing could be done: there may be others by then
+// that can feed it, and what was in its way may be gone.
 func TestWhoGotNoDatagramsIsBelievedAgain(t *testing.T) {
 	nothing := func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a") }
 	for name, others := range map[string][]string{"there was no other": nil, "another fed them meanwhile": {"a>c"}} {

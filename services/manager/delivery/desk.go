@@ -3,8 +3,8 @@
 // when a member has it and when it has failed, and how it ends.
 //
 // A Desk lives as long as a term. What must survive it is written to the store:
-// the delivery, its tree, its receipts. How far everybody is, is what nodes
-// report, and only in the desk's memory: a new leader waits for new reports.
+// the delivery, its tree, its receipts. How far each node is, is only in the desk's
+// memory, from what nodes report: a new leader waits for new reports.
 //
 // Each delivery that runs or is kept has a keeper, a goroutine that looks at the
 // delivery again when something of it changed, and does what is due.
@@ -29,9 +29,9 @@ import (
 const ReportInterval = time.Second
 
 const (
-	// sweepInterval is how often it is looked for deliveries without a keeper.
+	// sweepInterval is how often the desk looks for deliveries without a keeper.
 	sweepInterval = time.Second
-	// forgetInterval is how often old deliveries are looked for.
+	// forgetInterval is how often the desk looks for old deliveries.
 	forgetInterval = 10 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Desk struct {
 	log     *slog.Logger
 	started time.Time
 	ended   chan struct{} // closed when the desk is no longer kept
-	opened  chan *keeper  // to be started
+	opened  chan *keeper  // keepers to be started
 
 	mu       sync.Mutex
 	keepers  map[string]*keeper
@@ -90,7 +90,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 	return d
 }
 
-// live tells whether a delivery still needs a keeper.
+// live reports whether a delivery still needs a keeper.
 func (d *Desk) live(delivery view.Delivery) bool {
 	return delivery.Running() || time.Now().Before(lingerUntil(delivery))
 }
@@ -139,7 +139,7 @@ func (d *Desk) Run(ctx context.Context) error {
 // Survey returns what is known of distances.
 func (d *Desk) Survey() *survey.Survey { return d.survey }
 
-// measured returns what is known of a group's distances when it is asked first.
+// measured returns a function that looks up what is known of a group's distances when it is first called, and then keeps the answer.
 func (d *Desk) measured(group string, policy *groupv1.Policy) func() placement.Measured {
 	return sync.OnceValue(func() placement.Measured {
 		return d.survey.Measured(group, policy.GetClusterThreshold().AsDuration())

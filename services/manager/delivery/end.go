@@ -135,7 +135,7 @@ func (d *Desk) finalReceipts(delivery view.Delivery, v verdict, now time.Time) (
 	return receipts
 }
 
-// unknownReceipt says that a member is not heard of. There may be no keeper.
+// unknownReceipt returns the receipt of a member that is not heard of. k may be nil.
 func (k *keeper) unknownReceipt(name string, now time.Time) *groupv1.Receipt {
 	receipt := &groupv1.Receipt{
 		Member: name, State: groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, ChangeTime: timestamppb.New(now),
@@ -167,7 +167,7 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 // writeMeasurements writes the measurements of an ended delivery once more, and counts them.
 func (k *keeper) writeMeasurements(ctx context.Context, delivery view.Delivery) error {
 	record := proto.CloneOf(delivery.DeliveryRecord)
-	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // all are measured
+	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // the measurements cover all receipts
 	k.measureInto(record)
 	record.Delivery.Measurements.Settled = true
 	record.Delivery.Receipts = withoutWritten(record.GetDelivery().GetReceipts(), delivery.Receipts)
@@ -189,16 +189,16 @@ func (k *keeper) writeMeasurements(ctx context.Context, delivery view.Delivery) 
 }
 
 const (
-	// forgetAfter is how long a delivery is remembered that has ended.
+	// forgetAfter is how long a delivery that has ended is remembered.
 	forgetAfter = 24 * time.Hour
-	// maxRemembered and maxReceipts bound how many are, and how many receipts they
-	// have in all: the store and every manager's memory hold them.
+	// maxRemembered and maxReceipts bound how many ended deliveries are remembered, and how many receipts they have in all: the store and every
+	// manager's memory hold them.
 	maxRemembered = 10_000
 	maxReceipts   = 500_000
 )
 
-// forgetOld deletes deliveries that ended long ago, or that are too many, and the
-// trees of those that are kept no more; and forgets agents that are gone.
+// forgetOld deletes deliveries that ended long ago, or that are too many, and the trees of deliveries that are no longer kept. It also forgets
+// agents that are gone.
 func (d *Desk) forgetOld(ctx context.Context) {
 	now := time.Now()
 	d.forgetAgents(now)

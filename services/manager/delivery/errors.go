@@ -14,11 +14,11 @@ var (
 	ErrManyMembers = errors.New("more members than a delivery can have")
 	// ErrTooLarge says that an object is larger than the group's policy allows.
 	ErrTooLarge = errors.New("the object is larger than the group's policy allows")
-	// ErrSession says that the session does not live that the caller acts in.
+	// ErrSession says that the session in which the caller acts has ended.
 	ErrSession = errors.New("the session has ended: join again")
 	// ErrNoSender says that the member joined without the role send.
 	ErrNoSender = errors.New("the member joined without the role send")
-	// ErrSealed says that the delivery was sealed otherwise.
+	// ErrSealed says that the delivery was sealed with another length or root.
 	ErrSealed = errors.New("the delivery was sealed with another length or root")
 	// ErrNotSealed says that nobody can be complete yet.
 	ErrNotSealed = errors.New("the delivery is not sealed yet: nobody can be complete")
@@ -28,7 +28,7 @@ var (
 	ErrEnded = errors.New("the delivery has ended")
 	// ErrNoPart says that a member has no part in the delivery.
 	ErrNoPart = errors.New("the member has no part in the delivery")
-	// ErrAmbiguous says that several deliveries begin so.
+	// ErrAmbiguous says that several deliveries have ids that begin with the given digits.
 	ErrAmbiguous = errors.New("several deliveries begin with these digits: give more of them")
 )
 
@@ -44,7 +44,7 @@ const (
 	NoRoom        = "no_room"
 	Damaged       = "damaged"
 	Refused       = "refused"
-	Superseded    = "superseded" // a later delivery has brought another of the name
+	Superseded    = "superseded" // a later delivery has brought another object of the same name
 	NoPath        = "no_path"
 	Failed        = "failed"
 )

@@ -42,7 +42,7 @@ func (k *keeper) showClusters(nodes []*groupv1.TreeNode) (clusters []*groupv1.Tr
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := make(map[string]*groupv1.TreeCluster)
-	of := make(map[string]string) // each node's, by its id
+	of := make(map[string]string) // each node's cluster, by the node's id
 	for _, node := range nodes {
 		name := node.GetCluster()
 		if known[name] == nil {
@@ -86,11 +86,11 @@ func (k *keeper) howFar(id identity.ID, receipts map[string]uint64) (how howFar)
 	return how
 }
 
-// toldTree is the tree of a delivery as one who watches was told it last.
+// toldTree is the tree of a delivery as a client that watches was last told it.
 type toldTree struct {
 	begun   bool
 	read    store.Revision // of the keeper's tree
-	version uint64         // of the record, which changes before
+	version uint64         // of the record, which changes before the keeper's tree does
 	nodes   []identity.ID
 	had     []howFar
 }
@@ -110,14 +110,14 @@ func (t *toldTree) tell(k *keeper, delivery view.Delivery, message *groupv1.Watc
 	}
 }
 
-// treeIs tells which tree the keeper has.
+// treeIs returns the revision of the keeper's tree.
 func (k *keeper) treeIs() store.Revision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.treeRead
 }
 
-// progressed returns how far those nodes are of which that is new.
+// progressed returns how far those nodes are that have got further.
 func (t *toldTree) progressed(k *keeper, receipts []*groupv1.Receipt) (nodes []*groupv1.NodeProgress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,19 +10,19 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// feeding is by whom a node is fed, and since when that is so, or this manager knows it. Patience with both begins
-// then; what becomes of others in the tree does not begin it anew.
+// feeding says who feeds a node, and since when, as far as this manager knows. Patience with both begins then; changes elsewhere in the tree do
+// not begin it anew.
 type feeding struct {
 	by    string
 	since time.Time
 }
 
-// missedMost is how often in a row the one that feeds a node has to tell of more datagrams while none comes to the node: of a stream with
-// a datagram now and then, several in a row may be lost.
+// missedMost is how often in a row a feeder has to report more datagrams while none comes to a node, before the node counts as lacking them: of
+// a stream with a datagram now and then, several in a row may be lost.
 const missedMost = 10
 
-// feedings returns by whom the nodes of a tree are fed, after those of an earlier one. Who is absent feeds nobody, and
-// is fed by nobody.
+// feedings returns the feeder of each node of a tree, and since when: a node whose feeder is the same as before keeps that time. An absent node
+// feeds nobody, and is fed by nobody.
 func feedings(t *tree.Tree, absent []string, before map[identity.ID]feeding, now time.Time) map[identity.ID]feeding {
 	if t == nil {
 		return nil
@@ -43,8 +43,8 @@ func feedings(t *tree.Tree, absent []string, before map[identity.ID]feeding, now
 	return all
 }
 
-// lacks tells whether a node lacks something that the one has which feeds it. Of datagrams that is so when the last few times
-// there was more at that one nothing came here: what merely some of them miss is lost.
+// lacks reports whether a node lacks something that its feeder has. In datagrams, it does if nothing came to it the last missedMost times that
+// its feeder got more: if only some of them do not come, those are lost.
 func (j judge) lacks(id, feeder identity.ID) bool {
 	if j.datagrams {
 		return j.nodes[id] != nil && j.nodes[id].missed >= missedMost
@@ -56,7 +56,8 @@ func (j judge) lacks(id, feeder identity.ID) bool {
 	return j.extent(id) < there
 }
 
-// gets tells whether a node lately got something from the one that feeds it; of a stream in datagrams, if there was something.
+// gets reports whether a node lately got something from its feeder. In datagrams, where there may have been nothing to get, it reports whether
+// the node has got something from this feeder and has not missed too much since.
 func (j judge) gets(id identity.ID) bool {
 	node := j.nodes[id]
 	if !j.datagrams {
@@ -65,7 +66,7 @@ func (j judge) gets(id identity.ID) bool {
 	return j.isHeard(id) && node.missed < missedMost && node.bytesAt.After(j.fedBy[id].since)
 }
 
-// lacksSince returns since when a node can have had something from the one that feeds it, and lacks it.
+// lacksSince returns since when a node could have had something from its feeder that it lacks.
 func (j judge) lacksSince(id identity.ID) (since time.Time) {
 	if node := j.nodes[id]; node != nil {
 		since = node.lacksSince
@@ -73,8 +74,8 @@ func (j judge) lacksSince(id identity.ID) (since time.Time) {
 	return moment.Latest(since, j.fedBy[id].since, j.begun)
 }
 
-// noteLacking notes since when a node lacks something that the one has which feeds it, and those that it feeds. It reports
-// whether one of them begins to.
+// noteLacking notes since when a node lacks something that its feeder has, and since when its children lack something that it has. In
+// datagrams, it reports whether a child begins to.
 func (p *progress) noteLacking(id identity.ID, grew bool, current *tree.Tree, now time.Time) (begins bool) {
 	switch {
 	case current == nil:
@@ -91,8 +92,8 @@ func (p *progress) noteLacking(id identity.ID, grew bool, current *tree.Tree, no
 	return false
 }
 
-// noteMissing notes that more datagrams came to a node, which those have to get that it feeds. It reports whether one of them has
-// missed so many that it lacks them.
+// noteMissing notes that more datagrams came to a node, which its children should get, too. It reports whether a child has now missed so many
+// that it lacks them.
 func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time) (lacks bool) {
 	if node := p.nodes[id]; node != nil {
 		node.missed, node.lacksSince = 0, time.Time{}

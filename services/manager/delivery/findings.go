@@ -10,11 +10,11 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// findings are what is found out of nodes on the way to another tree. It is held against them once that tree is written: as long as it
-// cannot be, they stay where they are, and have to be found out again.
+// findings are what a rearrangement finds out about nodes. They are held against the nodes once the new tree is written: while it cannot be,
+// the nodes stay where they are, and have to be found out again.
 type findings struct {
 	banned   map[string]time.Time      // agents that are lost, and until when they are out
-	believed map[identity.ID]time.Time // nodes by whose word alone an agent is found to be unreachable
+	believed map[identity.ID]time.Time // when a node's word alone has an agent taken out as unreachable, by node
 	doubted  map[link]doubt
 	unfed    []identity.ID // members that move since they got nothing
 	damaged  []identity.ID // members that move since they got damaged bytes
@@ -28,8 +28,8 @@ type lowered struct {
 	at     time.Time
 }
 
-// doubt is that a node got no more from the one that feeds it than it had then. It does not count for ever: what was in the way may be
-// gone, and who fed it instead, too.
+// doubt says that a node got no more from its feeder than this extent. It does not count for ever: what was in the way may be gone, and so
+// may the node that fed it instead.
 type doubt struct {
 	extent uint64
 	until  time.Time
@@ -39,7 +39,7 @@ func newFindings() findings {
 	return findings{banned: make(map[string]time.Time), believed: make(map[identity.ID]time.Time), doubted: make(map[link]doubt)}
 }
 
-// hold holds against nodes what was found out.
+// hold holds findings against the nodes that they are about.
 func (k *keeper) hold(found findings) {
 	maps.Copy(k.bannedUntil, found.banned)
 	maps.Copy(k.believedAt, found.believed)
@@ -66,15 +66,15 @@ func (r *rearrangement) ban(agent string, span time.Duration) {
 	r.banned[placement.ParseID(agent).Name] = r.now.Add(span)
 }
 
-// doubt notes that a node got no more from the one that feeds it than it has now: one that gets nothing from another either may be to
-// blame itself, and is not believed of this one again until it has got more, or for a while.
+// doubt notes that a node got no more from its feeder than it has now. If it gets nothing from another feeder either, it may be to blame
+// itself: it is not believed about this feeder again until it has got more, or a while has passed.
 func (r *rearrangement) doubt(feeder, id identity.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doubted[link{feeder, id}] = doubt{r.progress.extent(id), r.now.Add(idleMemory)}
 }
 
-// doubtAll is doubt of all that an agent is fed by, or feeds.
+// doubtAll notes a doubt of the link that feeds an agent and of each link to its children.
 func (r *rearrangement) doubtAll(agent string, in *tree.Tree) {
 	id := placement.ParseID(agent)
 	feeder, _ := in.Parent(agent)

@@ -17,8 +17,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// unserved is a delivery in a store, from s over agent a, which feeds m1, m2 and agent b. For a minute m1 is fed nothing, or all that a
-// feeds.
+// unserved is a delivery in a store, from s over agent a, which feeds m1, m2 and agent b. For a minute, m1 is fed nothing, or all that a feeds
+// are.
 type unserved struct {
 	*keeper
 	t *testing.T
@@ -58,7 +58,7 @@ func serveBy(t *testing.T, d *Desk, spec *groupv1.DeliverySpec) *unserved {
 	return u
 }
 
-// stand has a tree be in force, for a minute already.
+// stand puts a tree in force that has been so for a minute.
 func (u *unserved) stand(nodes ...*managerv1.TreeNode) {
 	u.t.Helper()
 	standing, err := tree.Restore(decodeTree(nodes), tree.Bound{})
@@ -120,8 +120,8 @@ func (u *unserved) arrange(delivery view.Delivery) error {
 	return err
 }
 
-// What cannot be written is found out again: who is to be fed by another is when the store takes it again, however often it did not,
-// and where it is those who come for whom there is no room.
+// What cannot be written is found out again. A member that another agent is to feed is moved when the store takes the change again, however
+// often it did not, and also where the members that come are those for whom there is no room.
 func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
 	datagrams := &groupv1.DeliverySpec{Kind: groupv1.DeliveryKind_DELIVERY_KIND_STREAM, LengthUnknown: true, Datagrams: &groupv1.DatagramSpec{}}
 	feeds := &groupv1.DeliveryReport{Bytes: 100, Children: []*groupv1.ChildReport{
@@ -182,8 +182,8 @@ func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
 	}
 }
 
-// An agent that blames its neighbour is believed once; when it cannot reach the next either, it is the one that goes. One that says
-// nothing of the next stays.
+// An agent that blames its neighbour is believed once. When it cannot reach the next either, it goes itself. An agent that says nothing of the
+// next stays.
 func TestWhoReachesNobodyIsOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost string // whom b cannot reach once a is out

@@ -9,12 +9,12 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// goneMemory is for how long it is remembered what was said of who has gone: members of a stream that joined late, and agents.
+// goneMemory is for how long nodes that have gone are remembered: members that joined a stream late, and agents.
 const goneMemory = 10 * time.Minute
 
-// forgetGone forgets what was said by and of members of a stream that joined late and have gone, and of agents: a stream may go on for
-// months, and members with ever new names come and go, as pods do, some of which relay. Of an object it may still matter how much such a
-// member has.
+// forgetGone forgets what was said by and about nodes that have gone: members that joined a stream late, and agents. A stream may go on for
+// months, while members come and go with ever new names, as pods do, and some of them relay. Of an object it may still matter how much a member
+// that has gone has.
 func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 	if !delivery.GetDelivery().GetSpec().GetLengthUnknown() || now.Sub(k.forgot) < goneMemory {
 		return
@@ -46,7 +46,7 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 	})
 }
 
-// mayBeForgotten tells whether nobody needs a node any more that has been silent for long. The keeper is locked.
+// mayBeForgotten reports whether nobody needs a node any more that has been silent for long. The keeper is locked.
 func (k *keeper) mayBeForgotten(delivery view.Delivery, id identity.ID) bool {
 	if id == k.progress.sender || k.hasNode(id) {
 		return false
@@ -58,7 +58,7 @@ func (k *keeper) mayBeForgotten(delivery view.Delivery, id identity.ID) bool {
 	return !known
 }
 
-// forgetAgents forgets agents that are gone from the store, too.
+// forgetAgents forgets agents that have long gone, once the store has forgotten them, too.
 func (d *Desk) forgetAgents(now time.Time) {
 	known := make(map[string]bool)
 	for _, agent := range d.view.AllAgents() {
@@ -71,7 +71,7 @@ func (d *Desk) forgetAgents(now time.Time) {
 	})
 }
 
-// hasNode tells whether a node is in the tree. The keeper is locked.
+// hasNode reports whether a node is in the tree. The keeper is locked.
 func (k *keeper) hasNode(id identity.ID) bool {
 	if k.tree == nil {
 		return false

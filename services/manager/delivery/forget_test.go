@@ -12,7 +12,7 @@ import (
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 )
 
-// Of who joined a stream late and has gone nothing is left, however many do; what an object's members said is kept.
+// Nothing is left of members that joined a stream late and have gone, however many do. What the members of an object said is kept.
 func TestWhoHasGoneIsForgotten(t *testing.T) {
 	stream := fileSpec()
 	stream.LengthUnknown = true
@@ -34,7 +34,7 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 				for _, gone := range []string{"m2", "m3"} {
 					w.got(gone, 1, 0)
 				}
-				for _, gone := range []string{"m3", "m5"} { // of m5 its feeder alone has told, and b is an agent that is no more
+				for _, gone := range []string{"m3", "m5"} { // only its feeder has told of m5, and agent b is no more
 					p.acked[gone], p.unknown[gone] = 1, time.Now()
 					p.links[link{named("b"), named(gone)}] = &carriage{bytes: 1, last: time.Now()}
 					p.doubted[link{named("b"), named(gone)}] = doubt{1, time.Now().Add(idleMemory)}
@@ -61,7 +61,7 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// Agents that are gone, of which those that are members have ever new names, are forgotten; one that may come back is not.
+// Agents that are gone are forgotten; those that are members have ever new names. An agent that may come back is not.
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()

@@ -29,13 +29,13 @@ var causes = []string{
 	causeDamaged,
 }
 
-// longestDetail is about how long what is told of one change gets.
+// longestDetail is about how long the detail of one change gets.
 const longestDetail = 200
 
 // history is why a tree changes, the latest last.
 type history []*groupv1.TreeChange
 
-// because notes a cause. What happens to several for the same cause is one change.
+// because notes a cause. What happens to several nodes for the same cause is one change.
 func (h *history) because(cause, detail string) {
 	if len(*h) == 0 || (*h)[len(*h)-1].GetCause() != cause {
 		*h = append(*h, &groupv1.TreeChange{Cause: cause, Detail: detail})
@@ -49,7 +49,7 @@ func (h *history) because(cause, detail string) {
 	}
 }
 
-// after returns the changes to keep when these follow others, of which the tree gets a version.
+// after returns the changes to keep once these follow the others. version is that of the tree that they make.
 func (h history) after(others []*groupv1.TreeChange, version uint64, now time.Time) []*groupv1.TreeChange {
 	for _, change := range h {
 		change.Version, change.Time = version, timestamppb.New(now)

@@ -11,16 +11,15 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// An agent may live, and its links with it, and yet move no byte: its disk hangs, or it lies. Its
-// progress decides, not what it says of itself: it is idle in a delivery while nobody below it gets
-// anything who could, and nobody else holds them up. One that feeds somebody in another delivery is
-// busy: its cache may be full.
+// An agent may live, and its links with it, and yet move no byte: its disk hangs, or it lies. Its progress decides, not what it says of itself.
+// It is idle in a delivery while no node below it gets anything although it could, and nobody else holds these nodes up. An agent that feeds
+// somebody in another delivery is busy instead: its cache may be full.
 
 // idleMemory is for how long an agent that was idle is used only where there is no other.
 const idleMemory = 5 * time.Minute
 
-// idleSince returns since when an agent of the tree is idle; zero if it is not. One that was found idle before
-// is in a tree for want of others: where there are some again, who found it so is believed again.
+// idleSince returns since when an agent of the tree is idle; zero if it is not. An agent that was found idle before is in a tree only for want
+// of others. Once there are others again, the nodes that found it idle are believed again.
 func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	now := time.Now()
 	wasIdle := k.desk.isIdle(agent.Name, now)
@@ -32,7 +31,7 @@ func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 // suspicion is after how long an agent that moves nothing seems idle.
 const suspicion = idlePatience / 3
 
-// suspects tells whether any agent of the tree seems idle: whoever moves meanwhile puts off that it is known.
+// suspects reports whether any agent of the tree seems idle: a node that moves now would put off the time when that is certain.
 func (k *keeper) suspects(now time.Time) bool {
 	return k.tree != nil && slices.ContainsFunc(k.tree.Names(), func(name string) bool {
 		id := placement.ParseID(name)
@@ -44,7 +43,7 @@ func (k *keeper) suspects(now time.Time) bool {
 	})
 }
 
-// fed returns who feeds a node that has got more at a time; nobody if it has not.
+// fed returns who feeds a node that got more at exactly this time; nobody if it did not.
 func (k *keeper) fed(id identity.ID, now time.Time) (feeder identity.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +62,7 @@ func (d *Desk) noteFed(agent string, now time.Time) {
 	}
 }
 
-// isBusy tells whether an agent of the tree lately fed somebody, in whatever delivery.
+// isBusy reports whether an agent of the tree lately fed somebody, in any delivery.
 func (k *keeper) isBusy(now time.Time) bool {
 	return k.tree != nil && slices.ContainsFunc(k.tree.Names(), func(name string) bool {
 		id := placement.ParseID(name)
@@ -71,9 +70,9 @@ func (k *keeper) isBusy(now time.Time) bool {
 	})
 }
 
-// foundIdle remembers an agent that was idle. It returns for how long that one is to stay out of the delivery.
+// foundIdle remembers that an agent was idle. It returns for how long the agent is to stay out of the delivery.
 func (k *keeper) foundIdle(agent identity.ID) (banned time.Duration) {
-	if k.progress.datagrams { // bytes may get where these do not: it is as good as any in other deliveries
+	if k.progress.datagrams { // bytes may get through where datagrams do not: in other deliveries it is as good as any
 		return idleMemory
 	}
 	k.desk.mu.Lock()
@@ -98,7 +97,7 @@ type judge struct {
 	tree   *tree.Tree
 	fedBy  map[identity.ID]feeding
 	now    time.Time
-	doubts bool // who found an agent idle may be to blame itself
+	doubts bool // nodes that found an agent idle may be to blame themselves
 }
 
 func (k *keeper) judge(now time.Time, doubts bool) judge {
@@ -113,14 +112,14 @@ func (j judge) idleSince(agent identity.ID) time.Time {
 	return j.takesNothing(agent)
 }
 
-// givesNothing returns since when nobody got anything whom an agent feeds. Where the only one that lacks
-// something is an agent, it is that one, which takes nothing, that is to blame. Who has just come to it is not waited for.
+// givesNothing returns since when an agent has given nothing to those that it feeds; zero if it gives something. If the only child that lacks
+// something is an agent, that child is to blame, since it takes nothing. A child that has just come is not waited for.
 func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 	if j.datagrams && j.feedsMost(agent) {
 		return time.Time{}
 	}
 	var lacking []time.Time // since when
-	var member time.Time    // since when a member does
+	var member time.Time    // since when a member lacks something
 	for _, child := range j.children(agent) {
 		if node := j.nodes[child]; node != nil && !j.datagrams {
 			since = moment.Latest(since, node.bytesAt)
@@ -143,8 +142,9 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 	return moment.Latest(since, to, j.fedBy[agent].since)
 }
 
-// feedsMost tells whether an agent gives datagrams to some, and to more than there are agents that get none of it: then those are to
-// blame themselves, or the way to them. Members that get none may be behind one firewall, however many they are.
+// feedsMost reports whether an agent gives datagrams to some children, and at most one agent below it gets none, or no more agents than there
+// are children that get some: then those agents are to blame themselves, or the way to them. Members that get none may be behind one firewall,
+// however many they are.
 func (j judge) feedsMost(agent identity.ID) bool {
 	some, none := 0, 0
 	for _, child := range j.children(agent) {
@@ -158,8 +158,7 @@ func (j judge) feedsMost(agent identity.ID) bool {
 	return some > 0 && (none < 2 || some >= none)
 }
 
-// takesNothing returns since when an agent got nothing, though whoever feeds it has more, and gives
-// to others what they lack.
+// takesNothing returns since when an agent has got nothing, although its feeder has more and gives others what they lack.
 func (j judge) takesNothing(agent identity.ID) time.Time {
 	feeder := j.feeder(agent)
 	switch {
@@ -172,28 +171,27 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(agent), j.fedBy[feeder].since)
 }
 
-// holdsUp tells whether somebody below a node lacks what the one has that feeds it: the node may wait for that, but
-// not with datagrams.
+// holdsUp reports whether a node below this one has less than its own feeder: this one may wait for that, but never with datagrams.
 func (j judge) holdsUp(id identity.ID) bool {
 	return !j.datagrams && slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
 		return j.extent(child) < j.extent(id) || j.holdsUp(child)
 	})
 }
 
-// isReady tells whether a node can be fed by its own word, and by that of the one that feeds it.
+// isReady reports whether a node can be fed, by its own word and by its feeder's.
 func (j judge) isReady(id, feeder identity.ID) bool {
 	if !j.isWell(id, feeder) {
 		return false
 	}
-	if feeder == j.sender || j.datagrams { // to which nobody is connected whom they do not reach
+	if feeder == j.sender || j.datagrams { // a sender reports no connections; in datagrams, only children that they reach count as connected
 		return j.isHeard(feeder)
 	}
 	report := j.childReport(feeder, id)
 	return report.GetConnected() && !report.GetWaits() && !report.GetEvicted()
 }
 
-// isAskedFor tells whether an agent should ask the one that feeds it, and by all that is heard could: somebody
-// below it waits, and nobody says that a link is lost. That one may have less than who waits: it gets what it is asked for.
+// isAskedFor reports whether an agent should ask its feeder for more and, by all that is heard, could: a node below it waits, and nobody says
+// that a link is lost. The feeder may have less than that node: it gets what it is asked for.
 func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 	report := j.childReport(feeder, agent)
 	if feeder == j.sender || !j.isWell(agent, feeder) || !j.isHeard(feeder) || report.GetWaits() || report.GetEvicted() {
@@ -208,7 +206,7 @@ func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 	})
 }
 
-// isWell tells whether a node can be fed by its own word, as far as that counts.
+// isWell reports whether a node can be fed by its own word, as far as that is believed.
 func (j judge) isWell(id, feeder identity.ID) bool {
 	if of, doubted := j.doubted[link{feeder, id}]; j.doubts && doubted && of.extent == j.extent(id) && j.now.Before(of.until) {
 		return false
@@ -234,15 +232,15 @@ func (j judge) children(id identity.ID) (children []identity.ID) {
 	return children
 }
 
-// childReport returns what a node says of one that it feeds; nil if that is nothing.
+// childReport returns what a node says of a child; nil if it says nothing.
 func (p *progress) childReport(feeder, id identity.ID) *groupv1.ChildReport {
 	return p.nodes[feeder].child(id.Name)
 }
 
-// heardPatience is how long a word counts that nodes repeat every second.
+// heardPatience is how long a report counts. Nodes report every second.
 const heardPatience = 3 * time.Second
 
-// extent is how much a node has: its bytes, and that these are all.
+// extent returns how much a node has: its bytes, and one more if it knows that these are all.
 func (p *progress) extent(id identity.ID) uint64 { return p.extentOf(p.nodes[id].reported()) }
 
 func (p *progress) extentOf(report *groupv1.DeliveryReport) uint64 {

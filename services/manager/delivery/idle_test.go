@@ -39,7 +39,7 @@ func watching(t *testing.T, links ...string) *watched {
 	return w
 }
 
-// named returns who is called so in these tests.
+// named returns the node that has a name in these tests.
 func named(name string) identity.ID {
 	if name == "s" || name[0] == 'm' {
 		return placement.MemberID(name)
@@ -55,7 +55,7 @@ func node(name string) tree.Node {
 	return tree.Node{Name: named(name).String(), Kind: kind}
 }
 
-// report has all report how much they have, s first, and who feeds them that they are connected.
+// report has all nodes report how much they have, s first, and those that feed them that they are connected.
 func (w *watched) report(bytes map[string]uint64) {
 	now := time.Now()
 	for _, name := range w.tree.Names() {
@@ -73,7 +73,7 @@ func (w *watched) rearrangement() *rearrangement {
 	return &rearrangement{keeper: w.keeper, tree: w.tree, findings: newFindings(), now: time.Now()}
 }
 
-// with has somebody come into the tree, fed by an agent.
+// with adds a node to the tree, fed by an agent.
 func (w *watched) with(name, by string) {
 	w.t.Helper()
 	links := append(w.tree.Links(), tree.Link{Node: node(name), Parent: named(by).String()})
@@ -84,8 +84,8 @@ func (w *watched) with(name, by string) {
 	w.setTree(restored, nil, w.treeRead+1)
 }
 
-// An agent that gives nothing is found out, and so is one that starves a member, however often others come: each has its
-// own patience. Who comes to such an agent is no reason to wait for it longer.
+// An agent that gives nothing is found out, and so is one that starves a member, however often others come: each has a patience of its own.
+// That a node comes to such an agent is no reason to wait for the agent longer.
 func TestPatienceIsNotThatOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching(t, "s>a", "a>b", "a>c", "b>m1", "c>m2", "c>m3")
@@ -116,7 +116,7 @@ func TestPatienceIsNotThatOfOthers(t *testing.T) {
 	})
 }
 
-// Who gets nothing because there is nothing is not idle at once when there is something.
+// A node that gets nothing because there is nothing is not idle at once when there is something.
 func TestNobodyIsIdleAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching(t, "s>a", "a>b", "b>m1")
@@ -135,7 +135,7 @@ func TestNobodyIsIdleAfterAPause(t *testing.T) {
 	})
 }
 
-// Who was absent has all the time that others have, once it is back.
+// An agent that was absent has all the time that others have, once it is back.
 func TestWhoIsBackHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watching(t, "s>a", "a>m1")

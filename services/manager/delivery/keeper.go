@@ -45,25 +45,25 @@ type keeper struct {
 	// Only the keeper's goroutine touches these.
 	treeRead     store.Revision            // changed with the tree, under its lock
 	bannedUntil  map[string]time.Time      // agents that were lost
-	believedAt   map[identity.ID]time.Time // nodes by whose word alone an agent was found to be unreachable
+	believedAt   map[identity.ID]time.Time // when a node's word alone had an agent taken out as unreachable, by node
 	senderGone   time.Time                 // since when the sender's session has ended
 	unrest       unrest
 	capabilities map[identity.ID]capability
 	assigned     map[identity.ID]*groupv1.Assignment
 	lag          *reshape.Watch
 	seek         *reshape.Seek
-	sought       time.Time // when it was last looked for better parents
-	forgot       time.Time // when it was last forgotten who has gone
+	sought       time.Time // when better parents were last looked for
+	forgot       time.Time // when nodes that have gone were last forgotten
 	room         room
-	crowdedAt    time.Time // when it was last said that some have no room
+	crowdedAt    time.Time // when it was last logged that some have no room
 	settled      bool      // the measurements are written for good
-	failedAt     time.Time // when the delivery could last not be looked after: who stood still before may have waited for that
-	warning      string    // what was last logged of that
+	failedAt     time.Time // when looking after the delivery last failed: nodes that stood still until then may have waited for it
+	warning      string    // what was last logged about such a failure
 	warnedAt     time.Time
 
 	mu       sync.Mutex
 	tree     *tree.Tree              // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
-	fedBy    map[identity.ID]feeding // by whom its nodes are fed
+	fedBy    map[identity.ID]feeding // who feeds each of its nodes
 	progress *progress
 	told     map[string]uint64 // how many directives the nodes of each cluster were sent
 	changed  chan struct{}     // closed when there is something new to show
@@ -128,7 +128,7 @@ func (k *keeper) step(ctx context.Context) (due time.Time, done bool) {
 	due, err := k.work(ctx, delivery, now)
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		// Somebody else wrote: the view will show it.
+		// Something else was written meanwhile: the view will show it.
 		if err := k.desk.view.Sync(ctx); err == nil {
 			return now, false
 		}
@@ -241,7 +241,7 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 		return delivery, time.Time{}, store.ErrConflict
 	}
 	if again.Running() {
-		return again, now, nil // with the failed, the outcome may be another
+		return again, now, nil // now that some have failed, the outcome may be another
 	}
 	return again, time.Time{}, nil
 }
@@ -329,7 +329,7 @@ func (k *keeper) lateMembers(delivery view.Delivery) (names []string) {
 	return names
 }
 
-// setTree changes the tree that is in force, of which some nodes are absent.
+// setTree puts a tree in force, some of whose nodes may be absent.
 func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -337,7 +337,7 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, before, time.Now())
 	for id, by := range k.fedBy {
 		if node := k.progress.nodes[id]; node != nil && before[id] != by {
-			node.missed = 0 // what another one had is no measure of this one
+			node.missed = 0 // what its feeder before had is no measure of this one
 		}
 	}
 }
@@ -364,7 +364,7 @@ func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
 	return m
 }
 
-// groupGone tells whether the delivery's group was deleted, whatever has its name now.
+// groupGone reports whether the delivery's group was deleted, whatever has its name now.
 func (k *keeper) groupGone(delivery view.Delivery) bool {
 	_, group, found := k.desk.view.Group(k.group)
 	return !found || group.GetIncarnation() != delivery.GetGroupIncarnation()
@@ -409,7 +409,7 @@ func receiptOf(delivery view.Delivery, name string) *groupv1.Receipt {
 	return receipts[at]
 }
 
-// isAtStart tells whether a member was joined when the delivery began: those that were are in its record, by name.
+// isAtStart reports whether a member was joined when the delivery began: the record has these members, sorted by name.
 func isAtStart(delivery view.Delivery, name string) bool {
 	_, is := slices.BinarySearchFunc(delivery.GetMembers(), name, func(p *managerv1.Participant, name string) int {
 		return cmp.Compare(p.GetName(), name)
@@ -429,7 +429,7 @@ func (k *keeper) announceLocked() {
 	k.changed = make(chan struct{})
 }
 
-// keepUntil returns until when agents keep an ended delivery for those who come late.
+// keepUntil returns until when agents keep an ended delivery for members that come late.
 func keepUntil(delivery view.Delivery) time.Time {
 	record := delivery.GetDelivery()
 	end := record.GetEndTime().AsTime()

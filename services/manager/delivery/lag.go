@@ -19,17 +19,17 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// slowMemory is for how long an agent counts as slow that held others up in a delivery, since that was found.
+// slowMemory is for how long an agent counts as slow after a delivery found that it holds others up.
 const slowMemory = 10 * time.Minute
 
-// slowAgent is what an agent was seen to take, in bytes per second.
+// slowAgent is the rate, in bytes per second, that a delivery found of a slow agent, and until when that counts.
 type slowAgent struct {
 	rate  uint64
 	until time.Time
 }
 
-// lowerSlow moves an agent lower that holds up those that it feeds, taking slowly or giving slowly. Nobody holds others up in
-// datagrams: what an agent lacks there is lost, or was sent before it came, and does not wait for it.
+// lowerSlow moves an agent to a lower place that takes or gives slowly, and so holds up those that it feeds. Nobody holds others up in
+// datagrams: what an agent lacks there is lost, or was sent before it joined, and nobody waits for it.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
@@ -56,7 +56,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	}
 }
 
-// lags says why an agent moved that lagged behind the one that fed it.
+// lags says why an agent that lagged behind its feeder moved.
 func lags(move reshape.Move, after *tree.Tree) string {
 	now, _ := after.Parent(move.Node)
 	why := fmt.Sprintf("%s is fed by %s now: it took %s/s, and %s waited for it at %s", move.Node, now,
@@ -70,7 +70,7 @@ func lags(move reshape.Move, after *tree.Tree) string {
 	return fmt.Sprintf("%s, whose uplink has %s/s for each", why, bytesize.Short(move.Could))
 }
 
-// gives says why an agent moved to find out whether one gives slowly, or because it is known.
+// gives says why an agent moved to find out whether another gives slowly, or because that is known by now.
 func gives(move reshape.Move, after *tree.Tree) string {
 	now, _ := after.Parent(move.Node)
 	rate, showed := bytesize.Short(move.Rate), bytesize.Short(move.Showed)
@@ -84,7 +84,7 @@ func gives(move reshape.Move, after *tree.Tree) string {
 		move.Node, now, move.Parent, rate)
 }
 
-// flows returns how the delivery goes on at the nodes that tell.
+// flows returns how the delivery goes on at the nodes that report.
 func (k *keeper) flows() reshape.Flows {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,8 +95,8 @@ func (k *keeper) flows() reshape.Flows {
 	return flows
 }
 
-// noteSlow remembers agents that turned out to be slow in a delivery, and forgets those of which it found that to be wrong: what others
-// have found of them stays, for each tells it once.
+// noteSlow remembers the agents that turned out to be slow in a delivery, and forgets those of which the delivery found that to be wrong. What
+// other deliveries found of them stays, for each tells it once.
 func (d *Desk) noteSlow(in string, rates map[string]uint64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,8 +113,7 @@ func (d *Desk) noteSlow(in string, rates map[string]uint64, now time.Time) {
 	})
 }
 
-// agentRecords returns the agents of all groups, and those that members of one are, each with no more uplink than
-// it lately showed.
+// agentRecords returns the agents of all groups, and the members of this group that relay. None has more uplink than it lately showed.
 func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	agents := d.view.AllAgents()
 	agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool {
@@ -136,7 +135,7 @@ func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	return agents
 }
 
-// slowness returns the rate of an agent that counts as slow, which is the least that any delivery found. The desk is locked.
+// slowness returns the rate of an agent that counts as slow: the lowest that any delivery found. The desk is locked.
 func (d *Desk) slowness(agent string, now time.Time) (rate uint64, is bool) {
 	for _, slow := range d.slow[agent] {
 		if now.Before(slow.until) && (!is || slow.rate < rate) {

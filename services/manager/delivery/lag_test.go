@@ -12,12 +12,12 @@ import (
 
 const megabyte = 1_000_000
 
-// got notes how much somebody has by now, and at which rate it came.
+// got notes how much a node has by now, and at which rate it came.
 func (w *watched) got(name string, bytes, rate uint64) {
 	w.progress.nodes[named(name)] = &nodeProgress{report: &groupv1.DeliveryReport{Bytes: bytes}, at: time.Now(), rate: rate}
 }
 
-// lagging is a delivery in which one agent, b, gets far less than another, c, and feeds a third.
+// lagging is a delivery in which agent b gets far less than agent c, and feeds a third.
 func lagging(t *testing.T, spec *groupv1.DeliverySpec) (r *rearrangement, step func()) {
 	t.Helper()
 	w := watching(t, "s>a", "a>b", "a>c", "b>d")
@@ -35,7 +35,7 @@ func lagging(t *testing.T, spec *groupv1.DeliverySpec) (r *rearrangement, step f
 	}
 }
 
-// What an agent lacks of a stream in datagrams does not wait for it: it is not slow for that.
+// What an agent lacks of a stream in datagrams does not wait for it: the agent is not slow for that.
 func TestNobodyLagsInDatagrams(t *testing.T) {
 	stream := fileSpec()
 	datagrams(&groupv1.DatagramSpec{})(stream)
@@ -59,8 +59,8 @@ func TestNobodyLagsInDatagrams(t *testing.T) {
 	}
 }
 
-// Who was found to be slow counts as such for a while, however long the delivery goes on in which it was, and no longer
-// than until it shows that it is not.
+// An agent that was found to be slow counts as slow for a while, however long the delivery goes on in which it was, and no longer than until it
+// shows that it is not.
 func TestSlownessIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()

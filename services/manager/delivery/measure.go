@@ -47,7 +47,8 @@ func (m measuring) measure() {
 	}
 }
 
-// isReceived tells whether all get it that were joined at the start, and not had it already: nobody who failed is the slowest.
+// isReceived reports whether there is a reception throughput: something was sent, and the delivery still runs or has ended complete. A member
+// at which it failed is not taken for the slowest.
 func (m measuring) isReceived() bool {
 	d := m.record.GetDelivery()
 	return d.GetSentBytes() > 0 && (d.GetEndTime() == nil || d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE)
@@ -71,16 +72,16 @@ func (m measuring) carriedWhileSending() uint64 {
 	return m.progress.sentOnce + m.untold()
 }
 
-// ofCarried returns the part of a rate, at which somebody got nearer to the end, that is of what was sent: a delivery that goes on where all
-// have a half is twice as far with each byte. It is the same part for all, though one may lack more than another: who lacks little
-// would else be slow.
+// ofCarried returns the part of a rate that is due to what was sent. The rate is how fast a member got nearer to the end: where all have a half
+// already, each byte sent takes it twice as far. The part is the same for all, though one may lack more than another: a member that lacks
+// little would otherwise seem slow.
 func (m measuring) ofCarried(rate uint64) uint64 {
 	upTo := m.record.GetDelivery().GetSentBytes()
 	return uint64(float64(rate) * min(1, float64(m.carried())/float64(max(upTo, 1))))
 }
 
-// sendTime returns how long the sender took to send what it has sent, if that is known: what it sent before this manager
-// led may have been all. A stream is sealed when all of it is sent.
+// sendTime returns how long the sender took to send what it has sent, if that is known. It may not be: the sender may have sent all before this
+// manager led. A stream, however, is sealed when all of it is sent.
 func (m measuring) sendTime() (time.Duration, bool) {
 	d := m.record.GetDelivery()
 	switch sealed := m.record.GetSealTime(); {
@@ -122,14 +123,14 @@ func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
 		return rate(got, receipt.GetElapsed().AsDuration())
 	}
 	until := m.now
-	if since := receipt.GetChangeTime(); since != nil { // one that still receives has none
+	if since := receipt.GetChangeTime(); since != nil { // a member that still receives has none
 		until = since.AsTime()
 	}
 	got := max(receipt.GetBytes(), m.progress.nodes[placement.MemberID(name)].reported().GetBytes())
 	return rate(got, until.Sub(m.progress.begun))
 }
 
-// allRest reports whether all of a delivery's agents have told the last of what they did.
+// allRest reports whether all of a delivery's agents have reported the last of what they did.
 func (k *keeper) allRest() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,7 +179,7 @@ func rate(bytes uint64, over time.Duration) uint64 {
 	return uint64(float64(bytes) / over.Seconds())
 }
 
-// stretch returns a member's time over the sender's; no member is faster.
+// stretch returns a member's time over the sender's, and at least 1.
 func stretch(elapsed, sending time.Duration) float64 {
 	if sending <= 0 || elapsed <= sending {
 		return 1

@@ -16,7 +16,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Who is not heard of any more is so since its last word, not since its session expired; a leader that has none knows no better.
+// A member that is not heard of any more is unknown since its last word, not since its session expired. A leader that has no word of it knows
+// no better.
 func TestUnknownSinceTheLastWord(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	said, expired := begun.Add(time.Second), begun.Add(10*time.Second)
@@ -33,8 +34,8 @@ func TestUnknownSinceTheLastWord(t *testing.T) {
 	}
 }
 
-// What a link carried counts until its last byte, whenever that is told; no word of an agent takes it back to before the
-// delivery began, or ahead.
+// What a link carried counts until its last byte, whenever that is told. No report of an agent takes it back to before the delivery began, or
+// ahead of now.
 func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 	const told, second = 10, 1000
 	agent, member := identity.ID{Role: identity.Agent, Name: "a"}, placement.MemberID("m")
@@ -66,7 +67,7 @@ func TestLinksAreMeasuredByTheirLastByte(t *testing.T) {
 }
 
 // A delivery that goes on where all have a half is measured by the half that is sent: as fast as its sender may be, and with the cache that
-// this took. Where somebody lacks little, that one is not slow for it.
+// this half took. Where a member lacks little, it is not slow for that.
 func TestWhatWasThereIsNotMeasured(t *testing.T) {
 	agent := identity.ID{Role: identity.Agent, Name: "a"}
 	current, err := tree.Restore([]tree.Link{
@@ -102,7 +103,7 @@ func TestWhatWasThereIsNotMeasured(t *testing.T) {
 	}
 }
 
-// Nobody receives anything of a delivery that all had already, or that failed: it is no measure of those that are sent.
+// Nobody receives anything of a delivery that all had already, or that failed: it is no measure of deliveries that are sent.
 func TestWhatNobodyReceivesIsNoMeasure(t *testing.T) {
 	for what, test := range map[string]struct {
 		delivery *groupv1.Delivery
@@ -140,8 +141,7 @@ func TestWhatNobodyReceivesIsNoMeasure(t *testing.T) {
 	}
 }
 
-// A delivery is measured for good once all of its agents have told that they are done with it. What the sender sent is known
-// when it has ended.
+// A delivery is measured for good once all of its agents have told that they are done with it. What the sender sent is known when it has ended.
 func TestAllAgentsRest(t *testing.T) {
 	a, b, m := identity.ID{Role: identity.Agent, Name: "a"}, identity.ID{Role: identity.Agent, Name: "b"}, placement.MemberID("m")
 	k := &keeper{

@@ -16,7 +16,8 @@ type Metrics struct {
 	directives prometheus.Counter
 	// treesTooLarge counts changes of trees that had no room for all who came.
 	treesTooLarge prometheus.Counter
-	// The measurements of 000 §IV-B, when a delivery has ended: its identity would be a series for each.
+	// The measurements of 000 §IV-B, observed when a delivery has ended. They have no label for the delivery: each would be a series of its
+	// own.
 	reception, links, caches, effective prometheus.Histogram
 }
 

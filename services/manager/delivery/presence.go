@@ -9,16 +9,16 @@ import (
 const (
 	// closedPatience is how long an agent's control stream may be closed: time to open another.
 	closedPatience = 500 * time.Millisecond
-	// silentPatience is how long an agent may be silent that a neighbour reports lost.
+	// silentPatience is how long an agent may be silent once a neighbour reports it lost.
 	silentPatience = 2500 * time.Millisecond
-	// blamedPatience is how long a neighbour may report an agent lost that the manager hears.
+	// blamedPatience is how long a neighbour may report an agent lost that the manager still hears.
 	blamedPatience = 1500 * time.Millisecond
 	// fullPatience is how long the disk of an agent's cache may have no room: a moment, as a neighbour may blame it, in which others may make some.
 	fullPatience = blamedPatience
 	// idlePatience is how long an agent may move nothing that could.
 	idlePatience = 15 * time.Second
-	// banTime is how long an agent that was lost stays out of a delivery, and how long
-	// the word of a neighbour does not count that had an agent removed by it alone.
+	// banTime is how long an agent that was lost stays out of a delivery, and how long a neighbour is not believed whose word alone had an
+	// agent removed.
 	banTime = 30 * time.Second
 )
 
@@ -32,8 +32,8 @@ type sight struct {
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
 	full     time.Time // since when it says that the disk of its cache has no room; zero if it does not
-	idle     time.Time // since when it moves nothing in the delivery, though it lives and could; zero if it does
-	fed      time.Time // when anybody last got more whom it feeds, in whatever delivery
+	idle     time.Time // since when it moves nothing in the delivery, though it lives and could; zero if it moves something
+	fed      time.Time // when a node that it feeds last got more, in any delivery
 }
 
 // Why an agent is taken out of a tree.
@@ -47,7 +47,7 @@ const (
 	causeFull    = "agent_full"
 )
 
-// lost returns why an agent counts as lost, or when it may.
+// lost returns why an agent counts as lost or, if it does not, when it may.
 func (s sight) lost(now time.Time) (cause string, due time.Time) {
 	after := func(since time.Time, patience time.Duration) bool {
 		if since.IsZero() {

@@ -22,20 +22,20 @@ type progress struct {
 	sender     identity.ID
 	begun      time.Time
 	inherited  bool   // it began under another leader
-	sentBegun  uint64 // what the sender had sent when it first reported to this one
+	sentBegun  uint64 // what the sender had sent when it first reported to this leader
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
-	acked      map[string]uint64    // by name, what those that agents feed have acknowledged to them
-	doubted    map[link]doubt       // by which a node was found to be given nothing
+	acked      map[string]uint64    // by name, what children have acknowledged to the agents that feed them
+	doubted    map[link]doubt       // links over which a node was found to get nothing
 	unknown    map[string]time.Time // members that are not heard of, and when that was found
 	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
 	sentOnce   uint64               // how much its links had carried then: what it sends again for somebody comes later
 	moved      time.Time            // when anybody last got more
 	agentMoved time.Time            // when an agent did
-	apart      string               // who could not reach whom, since anybody got more, as was said last
+	apart      string               // who could not reach whom, by the latest report of that since anybody got more
 	sealed     bool
 	length     uint64 // that was sealed
-	datagrams  bool   // what is lost is not sent again: who has less than another does not lack it
+	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
 }
 
 // nodeProgress is what one node reported last.
@@ -44,23 +44,22 @@ type nodeProgress struct {
 	at        time.Time
 	lost      string    // the neighbour that it cannot reach
 	lostSince time.Time // since when it says so
-	fullSince time.Time // since when its disk has no room; zero if that has
+	fullSince time.Time // since when its disk has no room; zero if it has room
 	bytesAt   time.Time // when it last got more
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
 	rate      uint64    // in bytes per second
-	damaged   int       // how often it moved since it got damaged bytes
+	damaged   int       // how often it moved because it got damaged bytes
 
-	lacksSince time.Time               // since when it lacks something that the one has which feeds it; zero if it does not
-	missed     int                     // of datagrams: how often that one told of more since more came here
-	unfed      int                     // how often it moved since it got nothing
-	childrenOf *groupv1.DeliveryReport // the report of which these are
+	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
+	missed     int                     // of datagrams: how often its feeder reported more since more came here
+	unfed      int                     // how often it moved because it got nothing
+	childrenOf *groupv1.DeliveryReport // the report that children was made from
 	children   map[string]*groupv1.ChildReport
 }
 
-// A rate is measured over ratePause at least, and where little comes until ratePiece has come, but
-// not for longer than ratePatience: what comes over several stripes is counted when no piece is
-// missing before it, many at once.
+// A rate is measured over ratePause at least. Where little comes, it is measured until ratePiece has come, but not for longer than
+// ratePatience: what comes over several stripes is counted only once no piece is missing before it, and then much of it at once.
 const (
 	ratePause    = 500 * time.Millisecond
 	ratePatience = 4 * time.Second
@@ -79,8 +78,8 @@ func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
 	n.sampled, n.sample = now, bytes
 }
 
-// child returns what a node says of one that it feeds; nil if that is nothing. Each of hundreds is asked for in turn. An agent and a
-// member may have the same name: where one of them was given up, that is what is said.
+// child returns what a node says of a child of this name; nil if it says nothing. It is asked for each of hundreds in turn, and so keeps them
+// by name. An agent and a member may have the same name: if the node gave up one of them, child returns what it says of that one.
 func (n *nodeProgress) child(name string) *groupv1.ChildReport {
 	if n == nil || len(n.report.GetChildren()) == 0 {
 		return nil
@@ -103,7 +102,7 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 	return n.report
 }
 
-// unknownSince returns since when a member is not heard of: since its last word, where this leader has it, and not since its
+// unknownSince returns since when a member is not heard of. That is since its last report, if this leader had one, rather than since its
 // session expired for want of another.
 func (p *progress) unknownSince(name string) (since time.Time, unknown bool) {
 	since, unknown = p.unknown[name]
@@ -113,15 +112,15 @@ func (p *progress) unknownSince(name string) (since time.Time, unknown bool) {
 	return since, unknown
 }
 
-// link is a way that bytes took.
+// link is a way that bytes took, from one node to another.
 type link struct{ from, to identity.ID }
 
-// carriage is what a link carried, by the word of the one that sends.
+// carriage is what a link carried, by the report of the node that sends.
 type carriage struct {
 	bytes   uint64
 	last    time.Time            // when the last of them was sent
-	stripes *groupv1.Stripes     // nil of a link that may have but one
-	use     *groupv1.DatagramUse // nil but of a stream in datagrams
+	stripes *groupv1.Stripes     // nil if the link may have only one
+	use     *groupv1.DatagramUse // nil unless the delivery is a stream in datagrams
 }
 
 // newProgress returns what is known of a delivery.
@@ -157,7 +156,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
 	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetPaused() != node.report.GetPaused() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
-	for _, child := range report.GetChildren() { // what they say of it is not remembered when the tree has it elsewhere, or nowhere
+	for _, child := range report.GetChildren() { // once the tree has the child elsewhere, or nowhere, what this node says of it is no longer heard
 		p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
 	}
 	node.measureRate(report.GetBytes(), now)
@@ -188,14 +187,14 @@ func (p *progress) fullSince(id identity.ID) (since time.Time) {
 	return since
 }
 
-// said returns what a member said last, and whether that is all there is to know: to a leader that began in the middle it may have
-// said nothing.
+// said returns a member's last report, and whether that is all there is to know. It is not where this leader took over a running delivery and
+// the member has not reported to it yet.
 func (p *progress) said(id identity.ID) (report *groupv1.DeliveryReport, isAll bool) {
 	report = p.nodes[id].reported()
 	return report, report != nil || !p.inherited
 }
 
-// noteApart notes that a node could not reach an agent, if there is one of that name.
+// noteApart notes that a node could not reach an agent, if the tree has one of that name.
 func (p *progress) noteApart(from, agent identity.ID, current *tree.Tree) {
 	if current == nil {
 		return
@@ -205,8 +204,7 @@ func (p *progress) noteApart(from, agent identity.ID, current *tree.Tree) {
 	}
 }
 
-// noteSent notes when the sender had sent all, once that is known. Where its first report to a new leader says so, that
-// was at some time before.
+// noteSent notes when the sender had sent all, once that is known. If the sender's first report to a new leader says so already, it never is.
 func (p *progress) noteSent(now time.Time) {
 	sender := p.nodes[p.sender]
 	if !p.sent.IsZero() || !p.sealed || sender.reported().GetBytes() < p.length || sender == nil || p.inherited && p.sentBegun >= p.length {
@@ -229,7 +227,7 @@ func (p *progress) sentOver() (bytes uint64) {
 	return bytes
 }
 
-// sentBefore returns how much the sender sent over links that are no more.
+// sentBefore returns how much the sender sent over links that are no longer in the tree.
 func (p *progress) sentBefore(current *tree.Tree) (bytes uint64) {
 	for l, carried := range p.links {
 		if parent, _ := current.Parent(l.to.String()); l.from == p.sender && parent != l.from.String() {
@@ -239,7 +237,7 @@ func (p *progress) sentBefore(current *tree.Tree) (bytes uint64) {
 	return bytes
 }
 
-// takeLinks notes what an agent sent to each child, or the sender to its agent.
+// takeLinks notes what an agent sent to each child, or the sender to its agent. It reports whether a child was given up.
 func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree, now time.Time) (evicted bool) {
 	if current == nil {
 		return false
@@ -262,19 +260,19 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	return evicted
 }
 
-// sentTo returns what the sender's links to an agent have carried, by its word.
+// sentTo returns what the sender's links to an agent have carried, by the sender's report.
 func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) uint64 {
 	switch fed := report.GetFed(); {
-	case fed == nil: // earlier ones, and those of datagrams, tell how far they are
+	case fed == nil: // senders of earlier versions, and of datagrams, only tell how far they are
 		return report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
-	case fed.GetName() != agent.Name: // it has just got another
+	case fed.GetName() != agent.Name: // the sender was only just given this agent
 		return 0
 	default:
 		return fed.GetSentBytes()
 	}
 }
 
-// before returns when something was, by the word of a node; not before the delivery began.
+// before returns when something happened, by a node's report; not before the delivery began.
 func (p *progress) before(now time.Time, since *durationpb.Duration) time.Time {
 	return moment.Latest(now.Add(-max(0, since.AsDuration())), p.begun)
 }
@@ -288,13 +286,13 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)
 	if carried.bytes > l.bytes {
 		l.bytes, l.last = carried.bytes, carried.last
-		if p.nodes[way.to].reported().GetTrouble() == "" { // else it may be the same again, and lost again
+		if p.nodes[way.to].reported().GetTrouble() == "" { // else it may be the same bytes again, and lost again
 			p.moved = now
 		}
 	}
 }
 
-// handedOver tells whether an agent has all that was sealed.
+// handedOver reports whether an agent has all that was sealed.
 func (p *progress) handedOver() bool {
 	for id := range p.nodes {
 		if id.Role == identity.Agent && p.hasAll(id) {
@@ -304,10 +302,10 @@ func (p *progress) handedOver() bool {
 	return false
 }
 
-// hasAll tells whether a node has all that was sealed.
+// hasAll reports whether a node has all that was sealed.
 func (p *progress) hasAll(id identity.ID) bool { return p.sealed && p.extent(id) > p.length }
 
-// trouble tells whether somebody says that it cannot go on.
+// trouble reports whether a node says that it cannot go on, or cannot reach a neighbour.
 func (p *progress) trouble(now time.Time) bool {
 	for _, node := range p.nodes {
 		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") {
@@ -335,7 +333,7 @@ func (p *progress) unreached(now time.Time) (agent string) {
 	return ""
 }
 
-// connected tells whether an agent has a child that is connected.
+// connected reports whether an agent has a child that is connected.
 func (p *progress) connected(now time.Time) bool {
 	for _, node := range p.nodes {
 		for _, child := range node.report.GetChildren() {
@@ -347,14 +345,13 @@ func (p *progress) connected(now time.Time) bool {
 	return false
 }
 
-// evicted tells whether a node was given up as too slow by the one that feeds it. What others
-// say that fed it once does not count.
+// evicted reports whether the agent that feeds a node gave it up. What earlier feeders say does not count.
 func (p *progress) evicted(id identity.ID, current *tree.Tree) bool {
 	if current == nil {
 		return false
 	}
 	parent, _ := current.Parent(id.String())
-	if p.nodes[id].reported().GetLost() == placement.ParseID(parent).Name { // it says that the other is away, and may be right
+	if p.nodes[id].reported().GetLost() == placement.ParseID(parent).Name { // the node says that its feeder is away, and may be right
 		return false
 	}
 	return p.childReport(placement.ParseID(parent), id).GetEvicted()

@@ -8,7 +8,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// What an agent says of those that it feeds is found by their names, in its latest report. Where two have one name, who was given up counts.
+// What an agent says of its children is found by their names, in its latest report. Where two have the same name, the one that was given up
+// counts.
 func TestWhatIsSaidOfAChild(t *testing.T) {
 	a := placement.AgentID("a")
 	p := &progress{nodes: map[identity.ID]*nodeProgress{a: {report: new(groupv1.DeliveryReport)}, placement.AgentID("mute"): {}}}

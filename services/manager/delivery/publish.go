@@ -28,7 +28,7 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 	for id, assignment := range next {
 		before, had := k.assigned[id]
 		if had {
-			// A node is told only of changes that concern it: another version is none.
+			// A node is told only of changes that concern it: another version alone is none.
 			version := assignment.GetTreeVersion()
 			assignment.TreeVersion = before.GetTreeVersion()
 			if proto.Equal(assignment, before) {
@@ -110,9 +110,8 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 	return next
 }
 
-// waiting returns the members of the tree that are not complete, and all who feed
-// them. Who has all never comes again: an agent that begins anew, or has another's
-// children now, would wait for its acknowledgements for ever.
+// waiting returns the members of the tree that are not complete, and all nodes that feed them. A member that is complete never comes again: an
+// agent that begins anew, or takes over another's children, would wait for its acknowledgements for ever.
 func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 	waiting := make(map[identity.ID]bool)
 	for _, name := range k.tree.Names() {
@@ -127,8 +126,8 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 	return waiting
 }
 
-// assignment is what a node has to do. The version in it is the record's, which those have in common that tell what follows by steps,
-// and a manager of an earlier version that leads meanwhile, and may write nothing: agents do not listen to a lower one than they had.
+// assignment returns what a node has to do. Its version is that of the tree's record, not of the steps after it: a manager of an earlier
+// version, which may lead meanwhile and write nothing, knows only the record, and agents do not listen to a lower version than they had.
 func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.Assignment {
 	record := delivery.GetDelivery()
 	return &groupv1.Assignment{
@@ -169,8 +168,8 @@ func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *grou
 	return !ended || now.Before(lingerUntil(delivery))
 }
 
-// whyOver says why nothing more comes of a delivery to a member that has no receipt of it, as one that came late; nothing if
-// it may still have all: what was handed over comes to its end.
+// whyOver says why nothing more of a delivery comes to a member that has no receipt of it, as one that came late. It is empty if the member may
+// still have all: what was handed over comes to its end.
 func whyOver(delivery view.Delivery) (reason, detail string) {
 	record := delivery.GetDelivery()
 	switch {
@@ -182,7 +181,7 @@ func whyOver(delivery view.Delivery) (reason, detail string) {
 	return "", ""
 }
 
-// mayGoOn tells whether a member is still fed although the delivery has ended.
+// mayGoOn reports whether a member is still fed although the delivery has ended.
 func (k *keeper) mayGoOn(delivery view.Delivery, id identity.ID, receipt *groupv1.Receipt, now time.Time) bool {
 	done := receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
 	if k.tree == nil || done || !now.Before(keepUntil(delivery)) {
@@ -200,8 +199,7 @@ func (k *keeper) addresses(agent string) []string {
 	return record.GetAddresses()
 }
 
-// capability returns the node's capability, a fresh one if half of its life is
-// over. Who has nothing left to do keeps what it has.
+// capability returns the node's capability, a fresh one if half of its life is over. A member that has nothing left to do keeps what it has.
 func (k *keeper) capability(id identity.ID, assignment *groupv1.Assignment, now time.Time) []byte {
 	held, has := k.capabilities[id]
 	duty := identity.Duty(assignment.GetDuty())

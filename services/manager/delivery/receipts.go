@@ -156,7 +156,7 @@ func checkReceipt(asked *groupv1.RecordReceiptRequest) error {
 	return problems.Err()
 }
 
-// planReceipt plans to write a receipt; without one, there is nothing to write.
+// planReceipt plans to write a receipt. It returns none if there is nothing to write.
 func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *groupv1.Receipt, error) {
 	delivery, err := d.delivery(asked.GetDelivery())
 	if err != nil {
@@ -186,8 +186,8 @@ func (d *Desk) planReceipt(asked *groupv1.RecordReceiptRequest) (ledger.Plan, *g
 	return plan, receipt, err
 }
 
-// mayRecord refuses receipts of those that have no part in the delivery, and
-// claims to have something else than what was sealed.
+// mayRecord refuses receipts of members that have no part in the delivery, and of members that claim to have something else than what was
+// sealed.
 func (d *Desk) mayRecord(delivery view.Delivery, asked *groupv1.RecordReceiptRequest) error {
 	member, joined := d.view.Member(delivery.GetDelivery().GetGroup(), asked.GetMember())
 	late := !isAtStart(delivery, asked.GetMember())
@@ -204,14 +204,14 @@ func (d *Desk) mayRecord(delivery view.Delivery, asked *groupv1.RecordReceiptReq
 	case !known.GetSealed():
 		return ErrNotSealed
 	case late && known.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM, isDatagrams(delivery):
-		return nil // it has a stream from where it joined, or what was not lost: there is nothing to compare with
+		return nil // the member has a stream from where it joined, or the datagrams that were not lost: there is nothing to compare with
 	case asked.GetBytes() != known.GetLength() || !bytes.Equal(asked.GetRoot(), known.GetRoot()):
 		return ErrMismatch
 	}
 	return nil
 }
 
-// fed tells whether somebody feeds a member.
+// fed reports whether somebody feeds a member.
 func (d *Desk) fed(id, name string) bool {
 	k := d.find(id)
 	if k == nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// What a node reports last is remembered as long as the delivery is kept, and it may report what it likes, in each of many
-// deliveries: of that only what is used is remembered, and no more of it than an honest node has to say.
+// A node's last report is remembered as long as the delivery is kept, and a node may report what it likes, in each of many deliveries. So only
+// what is used is remembered, and no more of that than an honest node has to say.
 
 const (
 	// longestWord bounds words such as why a node cannot go on.
 	longestWord = 64
-	// longestWhy bounds explanations for people: a link's of its stripes have up to some 200 bytes.
+	// longestWhy bounds explanations for people: those of a link's stripes have up to some 200 bytes.
 	longestWhy = 512
 )
 
-// heard returns what is used of a node's report: of children, what it says of those that it feeds in the tree.
+// heard returns the part of a node's report that is used. Of the children in it, only those are kept that the node feeds in the tree.
 func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) *groupv1.DeliveryReport {
 	return &groupv1.DeliveryReport{
 		Delivery: report.GetDelivery(), Bytes: report.GetBytes(), Ended: report.GetEnded(), Resting: report.GetResting(),
@@ -29,7 +29,7 @@ func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree)
 	}
 }
 
-// heardChildren returns what a node says of those that it feeds, of each once. An agent and a member may have the same name.
+// heardChildren returns what a node says of the children that it feeds in the tree, each once. An agent and a member may have the same name.
 func heardChildren(from identity.ID, said []*groupv1.ChildReport, current *tree.Tree) (children []*groupv1.ChildReport) {
 	if len(said) == 0 || current == nil {
 		return nil
@@ -67,9 +67,9 @@ func heardStripes(stripes *groupv1.Stripes) *groupv1.Stripes {
 	}
 }
 
-// nodeName returns what a node calls another; nothing if nobody can be called so.
+// nodeName returns the name by which a node calls another; empty if nobody can have that name.
 func nodeName(name string) string {
-	if identity.CheckSession(name) != nil { // agents that members are have names of the same form
+	if identity.CheckSession(name) != nil { // members that relay have names of the same form
 		return ""
 	}
 	return name

@@ -33,7 +33,7 @@ func over(t *testing.T, agent identity.ID, members ...string) *tree.Tree {
 	return restored
 }
 
-// An agent with the longest name that there is is blamed as others are: members that relay are called MEMBER.GROUP.
+// An agent with the longest possible name is blamed as others are: members that relay are called MEMBER.GROUP.
 func TestLongNamesAreBlamed(t *testing.T) {
 	agent := identity.RelayOf(strings.Repeat("g", 63), strings.Repeat("m", 63))
 	d := newDesk()
@@ -48,7 +48,7 @@ func TestLongNamesAreBlamed(t *testing.T) {
 	}
 }
 
-// What a sender calls an agent by, and nobody can be called, is not told in receipts: as it may be no text even, none could be written.
+// Where a sender calls an agent by what cannot be a name, receipts do not tell it: it may not even be text, and then none could be written.
 func TestWhatIsNoNameIsToldToNobody(t *testing.T) {
 	d := newDesk()
 	k := d.keep("d")
@@ -70,7 +70,7 @@ func TestWhatIsNoNameIsToldToNobody(t *testing.T) {
 	}
 }
 
-// A node may say what it likes, in each of many deliveries: of that it is remembered what is used, and no more.
+// A node may say what it likes, in each of many deliveries: only what is used is remembered of that, and no more.
 func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 	d, agent := newDesk(), placement.AgentID("a")
 	k := d.keep("d")
@@ -99,13 +99,13 @@ func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 // heap is how many bytes are in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what a first one finds to be free, a second one may find more by
+	runtime.GC() // a first run may free what lets a second one find more
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
 
-// wordy is a report, as it comes from the network, in which everything has much more in it than it may.
+// wordy is a report, as it comes from the network, in which every part is much longer than it may be.
 func wordy(t *testing.T, members []string) *groupv1.DeliveryReport {
 	t.Helper()
 	const size = 64 << 10

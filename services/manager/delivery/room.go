@@ -13,14 +13,14 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// What is stored of a delivery at once has to have room in one transaction, or the delivery could not begin, or never end. A store of
-// the managers' own takes 4 MiB, another etcd 1.5 MiB where it is left as it is.
+// What is stored of a delivery at once has to fit into one transaction, or the delivery could not begin, or never end. A store of the managers'
+// own takes 4 MiB, another etcd with its default settings 1.5 MiB.
 
 const (
-	// maxRecord is how large the record of a delivery gets that has ended, but for what has no room elsewhere: those without receipts.
+	// maxRecord bounds the record of a delivery that has ended, except for what has no room elsewhere: the members without receipts.
 	maxRecord = 1 << 20
-	// receiptBytes is what the receipt of a member that has not had one has at most when the delivery ends, beside its name: what is said
-	// of several is not in it. datagramBytes is its account of a stream in datagrams.
+	// receiptBytes is the most that a receipt takes, beside the name, if its member had none before the delivery ended: what is said of several
+	// members at once is not in it. datagramBytes is its account of a stream in datagrams.
 	receiptBytes, datagramBytes = 60, 80
 	// otherBytes is what a transaction has beside records, and a record beside those of members.
 	otherBytes = 16 << 10
@@ -37,7 +37,8 @@ func checkRoom(record *managerv1.DeliveryRecord, begin, most int) error {
 		record.GetDelivery().GetGroup(), ErrManyMembers, members*most/need, bytesize.Short(uint64(most)), bytesize.Short(uint64(need)))
 }
 
-// endBytes is how large the record of a delivery is at most when it ends, without what is left out: nobody may have had a receipt.
+// endBytes returns how large the record of a delivery is at most when it ends, with all left out that can be. It counts a receipt for every
+// member: there may have been none before.
 func endBytes(record *managerv1.DeliveryRecord) int {
 	each := receiptBytes
 	if record.GetDelivery().GetSpec().GetDatagrams() != nil {
@@ -50,8 +51,8 @@ func endBytes(record *managerv1.DeliveryRecord) int {
 	return size
 }
 
-// encodeEnded encodes the record of a delivery that has ended. Where it is too large, receipts that are written stay where they are, and
-// then what links carried is left out; hasAll says that all receipts are in the record.
+// encodeEnded encodes the record of a delivery that has ended. If it is too large, receipts that are already written stay where they are, and
+// what links carried is left out if need be. hasAll says that all receipts are in the record.
 func encodeEnded(record *managerv1.DeliveryRecord, written view.Receipts) (encoded []byte, hasAll bool, err error) {
 	if encoded, err = view.EncodeDelivery(record); err != nil || len(encoded) <= maxRecord {
 		return encoded, true, err
@@ -102,7 +103,7 @@ const (
 	leftReceipts = "receipts"
 )
 
-// fitMessage leaves out of a delivery what a message has no room for: first what most can do without, and then receipts from the last on.
+// fitMessage leaves out of a delivery what does not fit into a message: first what most can do without, and then receipts from the last on.
 func fitMessage(d *groupv1.Delivery) {
 	for _, leaveOut := range []func(*groupv1.Delivery){leaveOutLinks, leaveOutTree, leaveOutDetails, leaveOutReceipts} {
 		if proto.Size(d) <= maxShown {
@@ -134,7 +135,7 @@ func leaveOutDetails(d *groupv1.Delivery) {
 func leaveOutReceipts(d *groupv1.Delivery) {
 	receipts := d.GetReceipts()
 	d.Receipts, d.LeftOut = nil, append(d.LeftOut, leftReceipts)
-	const around = 8 // what a message in another has beside itself
+	const around = 8 // the bytes that a message inside another takes beside its own
 	room := maxShown - proto.Size(d)
 	fits := slices.IndexFunc(receipts, func(receipt *groupv1.Receipt) bool {
 		room -= proto.Size(receipt) + around

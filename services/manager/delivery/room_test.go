@@ -18,10 +18,10 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// mostStored is what an etcd takes at once that is left as it is.
+// mostStored is what an etcd with its default settings takes at once.
 const mostStored = 3 << 19
 
-// crowd is a delivery that runs, to so many members with names as pods have them.
+// crowd is a running delivery to so many members, with names as pods have them.
 func crowd(members int) view.Delivery {
 	delivery := stored("d")
 	delivery.Delivery.State = groupv1.DeliveryState_DELIVERY_STATE_RUNNING
@@ -31,7 +31,7 @@ func crowd(members int) view.Delivery {
 	return delivery
 }
 
-// complete has all members but the last of a delivery have a receipt each.
+// complete gives all members of a delivery a receipt each, except for the last ones.
 func complete(delivery *view.Delivery, but int) {
 	for _, participant := range delivery.GetMembers()[:len(delivery.GetMembers())-but] {
 		delivery.Receipts = delivery.Receipts.With(participant.GetName(), view.Receipt{Receipt: &groupv1.Receipt{
@@ -41,8 +41,8 @@ func complete(delivery *view.Delivery, but int) {
 	}
 }
 
-// The end of a delivery to 10,000 members has room in any etcd, however it ends and however much is measured of it, and nothing of its
-// receipts is lost.
+// The end of a delivery to 10,000 members has room in any etcd, however it ends and however much is measured of it, and none of its receipts is
+// lost.
 func TestEndOfALargeDeliveryHasRoom(t *testing.T) {
 	const members = 10_000
 	for name, test := range map[string]struct {
@@ -86,7 +86,7 @@ func TestEndOfALargeDeliveryHasRoom(t *testing.T) {
 	}
 }
 
-// Of a delivery of some members all is in its record, as managers of the version before write it.
+// The record of a delivery to a few members has all of it, as managers of the version before write it.
 func TestEndOfASmallDeliveryIsWhole(t *testing.T) {
 	d, delivery := newDesk(), crowd(100)
 	complete(&delivery, 0)
@@ -105,7 +105,7 @@ func TestEndOfASmallDeliveryIsWhole(t *testing.T) {
 	}
 }
 
-// Receipts that have no room in the record are shown as those that have.
+// Receipts that have no room in the record are shown like those that have.
 func TestReceiptsBesideTheRecordAreShown(t *testing.T) {
 	d, delivery := newDesk(), crowd(10)
 	complete(&delivery, 3)
@@ -148,7 +148,7 @@ func TestMoreMembersThanTheStoreHasRoomFor(t *testing.T) {
 	}
 }
 
-// What is shown fits a message, however many members there are, and says what it lacks.
+// What is shown fits into a message, however many members there are, and says what it lacks.
 func TestShownFitsAMessage(t *testing.T) {
 	for _, test := range []struct {
 		members int

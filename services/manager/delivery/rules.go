@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// UnknownPatience is how long a delivery waits for members that are not heard of
-	// once it waits for nobody else.
+	// UnknownPatience is how long a delivery goes on waiting for members that are not heard of once it waits for nobody else.
 	UnknownPatience = 60 * time.Second
 	// StuckPatience is how long nothing at all may move while somebody is in trouble.
 	StuckPatience = 60 * time.Second
@@ -38,10 +37,10 @@ type facts struct {
 	trouble   bool      // somebody reports that it cannot go on
 	full      string    // an agent whose disk has no room, if there is one
 	unreached string    // the agent that the sender cannot reach, if it has sent nothing
-	apart     string    // who could not reach whom, as was said last; empty if somebody got more since
+	apart     string    // who could not reach whom, by the latest report of that; empty once anybody got more since
 	connected bool      // somebody is connected to somebody
 	minded    time.Time // since when somebody minds that nothing moves; zero while nobody does
-	busy      bool      // an agent of the tree lately fed somebody, in whatever delivery
+	busy      bool      // an agent of the tree lately fed somebody, in any delivery
 
 	members []memberFacts // those that were joined at the start
 	late    []memberFacts // those that came later: the outcome does not wait for them
@@ -54,11 +53,11 @@ type memberFacts struct {
 	left         bool                 // it said goodbye
 	expelled     bool
 	unknownSince time.Time // its session expired; zero while it is joined
-	hasAll       bool      // that was sealed
+	hasAll       bool      // it has all that was sealed
 	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
 }
 
-// waits tells whether the outcome waits for the member.
+// waits reports whether the outcome waits for the member.
 func (m memberFacts) waits() bool {
 	return m.final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED
 }
@@ -134,11 +133,10 @@ func (f facts) each(v *verdict) {
 	}
 }
 
-// stuck fails those who wait for bytes while nothing moves at all, and somebody says that
-// it cannot go on, nobody is connected, or the sender has gone: agents that have what it
-// sent would go on. A sender that merely pauses fails nobody, nor whoever takes a stream and
-// pauses, nor does a member fail that has all and checks it. Where a whole object is sealed and
-// nobody says anything, somebody hangs.
+// stuck fails the members that wait for bytes while nothing moves at all. That counts while somebody minds: a node says that it cannot go on,
+// nobody is connected, or the sender has gone (agents that have what it sent would go on). A sender that merely pauses fails nobody, nor does a
+// member that takes a stream and pauses. A member that has all and checks it does not fail either. Where a whole object is sealed and nobody
+// says anything, somebody hangs.
 func (f facts) stuck(v *verdict) {
 	patience := StuckPatience
 	switch quiet := f.isQuiet(); {
@@ -148,7 +146,7 @@ func (f facts) stuck(v *verdict) {
 		patience = BusyPatience
 	}
 	if until := moment.Latest(f.moved, f.minded).Add(patience); f.now.Before(until) {
-		v.wait(moment.Soonest(until, f.now.Add(StuckPatience))) // it may be busy no longer
+		v.wait(moment.Soonest(until, f.now.Add(StuckPatience))) // the agent may no longer be busy by then
 		return
 	}
 	cause := failure{NoPath, "nothing came for " + patience.String() + ": no agent could feed the member"}
@@ -167,7 +165,7 @@ func (f facts) stuck(v *verdict) {
 	}
 }
 
-// isQuiet tells whether nobody minds that nothing moves: nobody says that it cannot go on, somebody is connected, and the sender is there.
+// isQuiet reports whether nobody minds that nothing moves: no node says that it cannot go on, somebody is connected, and the sender is there.
 func (f facts) isQuiet() bool { return !f.trouble && f.connected && f.senderGone.IsZero() }
 
 // unrest remembers since when somebody has minded that nothing moves. A quiet spell shorter than StuckPatience does not end it: whoever
@@ -197,8 +195,7 @@ func (u *unrest) minded() time.Time {
 	return u.since
 }
 
-// outcome ends the delivery when all members have ended, or those that have not
-// were not heard of for long.
+// outcome ends the delivery when it has ended at all members, or when those at which it has not were not heard of for long.
 func (f facts) outcome(v *verdict) {
 	var unknown time.Time
 	for _, m := range f.members {

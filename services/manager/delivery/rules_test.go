@@ -142,7 +142,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Since when somebody minds that nothing moves: who is well for a moment minds on, who was for a minute minds anew.
+// Since when somebody minds that nothing moves: after a quiet moment, somebody has minded all along; after a quiet minute, somebody minds anew.
 func TestUnrest(t *testing.T) {
 	var u unrest
 	for _, look := range []struct {
@@ -161,7 +161,7 @@ func TestUnrest(t *testing.T) {
 	}
 }
 
-// Of an empty object nobody has all who has not heard that it has ended: all have as many bytes.
+// Of an empty object, no node that has not heard that it has ended has all: all have as many bytes.
 func TestHasAll(t *testing.T) {
 	agent := placement.AgentID("a")
 	for _, tt := range []struct {
@@ -238,7 +238,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Where nobody could feed a member, it is told who could not reach whom, as was said last; not once somebody got more.
+// Where nobody could feed a member, it is told who could not reach whom, by the latest report; not once anybody got more.
 func TestStuckSaysWhoIsApart(t *testing.T) {
 	current, err := tree.Restore([]tree.Link{
 		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},

@@ -13,11 +13,11 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// nearlyDone is what a node must have left at least, at its rate, to get another parent.
+// nearlyDone is how long a node must still need at least, at its rate, to be given another parent.
 const nearlyDone = 10 * time.Second
 
-// seekNearer has nodes move to parents that are better by now: others were measured to be near, or
-// an agent has come. Nobody who receives datagrams does: what is on its way at a move is lost to it.
+// seekNearer moves nodes to parents that are better by now: others were found to be near, or an agent has come. No node that receives datagrams
+// is moved: it would lose what is on its way.
 func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
@@ -48,7 +48,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	}
 }
 
-// attached is the network with those agents alone that can be told what to do.
+// attached returns the network with only those agents that can be told what to do.
 func (r *rearrangement) attached() placement.Network {
 	there := r.network
 	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
@@ -57,8 +57,8 @@ func (r *rearrangement) attached() placement.Network {
 	return there
 }
 
-// wasHarmed tells whether a node was moved since it got damaged bytes: a better parent may be the one that damaged
-// them, and does so again.
+// wasHarmed reports whether a node was moved because it got damaged bytes: a better parent may be the one that damaged them, and would do so
+// again.
 func (k *keeper) wasHarmed(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,7 +66,7 @@ func (k *keeper) wasHarmed(name string) bool {
 	return node != nil && node.damaged > 0
 }
 
-// isNearlyDone tells whether a node has all of a length, or nearly; never where that is not known.
+// isNearlyDone reports whether a node has all bytes of an object, or nearly. It does not where the length is unknown, which is 0.
 func (k *keeper) isNearlyDone(name string, length uint64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *keeper) isNearlyDone(name string, length uint64) bool {
 	return left == 0 || node.rate > 0 && left < node.rate*uint64(nearlyDone/time.Second)
 }
 
-// gained says what a node has of its new parent, or the sender of its new agent.
+// gained says what a node gains by its new parent, or the sender by its new agent.
 func gained(gain tree.Gain, sender string) string {
 	why := fmt.Sprintf("%s is fed by %s now, and was by %s", gain.Node, gain.To, gain.From)
 	if gain.Node == sender {

@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// running is a delivery of such a kind that goes on.
+// running is a running delivery with this spec.
 func running(spec *groupv1.DeliverySpec) view.Delivery {
 	return view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{
 		Id: "d", Group: "g", Sender: "s", Spec: spec, State: groupv1.DeliveryState_DELIVERY_STATE_RUNNING,
@@ -29,7 +29,7 @@ func strayed(t *testing.T) *rearrangement {
 	return r
 }
 
-// seekFor looks for better parents for a while, and returns when the member has moved to the agent of its zone; never if it has not.
+// seekFor looks for better parents for a while, and returns when the member moved to the agent of its zone; never if it did not.
 func (r *rearrangement) seekFor(long time.Duration) (moved time.Duration) {
 	begun := time.Now()
 	for time.Since(begun) < long {
@@ -47,8 +47,7 @@ func (r *rearrangement) feeder(name string) string {
 	return by
 }
 
-// A member goes to a nearer agent; but not to one that it was moved away from, since that one's bytes were damaged, or not
-// soon, since it gave it nothing.
+// A member goes to a nearer agent. It does not go back to one whose bytes were damaged, and not soon to one that gave it nothing.
 func TestNobodyGoesBackToWhoServedItBadly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if moved := strayed(t).seekFor(time.Minute); moved == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/watch"
 )
 
-// Find returns the delivery whose id begins so, among those of the groups that the
-// caller may see. Of others it does not tell whether there are any.
+// Find returns the delivery whose id begins with a prefix, among those of the groups that the caller may see. It does not tell whether other
+// groups have one.
 func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery, error) {
 	if err := ledger.CheckPrefix("delivery", prefix); err != nil {
 		return view.Delivery{}, err
@@ -36,7 +36,7 @@ func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery,
 	}))
 }
 
-// theOne returns the delivery that was found, if it is one.
+// theOne returns the delivery that was found, if exactly one was.
 func theOne(prefix string, found []view.Delivery) (view.Delivery, error) {
 	switch len(found) {
 	case 0:
@@ -65,8 +65,8 @@ func placeOf(delivery view.Delivery) string {
 	return ledger.NewestFirst(delivery.GetDelivery().GetCreateTime().AsTime(), delivery.ID())
 }
 
-// Watch sends a delivery as it is, and again as it changes, until it has ended; if its tree is
-// asked for, with what is new of that, and with what links carry before the end, too. Heartbeats are sent as nil.
+// Watch sends a delivery as it is, and again whenever it changes, until it has ended. If its tree is asked for, messages also say what is new
+// of that, and what links carry even before the end. Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*groupv1.WatchDeliveryResponse) error) error {
 	told := new(toldTree)
 	return watch.Watched[*groupv1.WatchDeliveryResponse]{
@@ -94,11 +94,11 @@ func (d *Desk) Watch(ctx context.Context, id string, tree bool, send func(*group
 	}.Run(ctx)
 }
 
-// changes returns what is closed when there is something new to show of a delivery.
+// changes returns a channel that is closed when there is something new to show of a delivery.
 func (d *Desk) changes(id string) <-chan struct{} {
 	k := d.find(id)
 	if k == nil {
-		soon := make(chan struct{}) // it is about to get a keeper, or has ended
+		soon := make(chan struct{}) // the delivery is about to get a keeper, or has ended
 		close(soon)
 		return soon
 	}
@@ -107,7 +107,7 @@ func (d *Desk) changes(id string) <-chan struct{} {
 	return k.changed
 }
 
-// Show returns a delivery as the API shows it: of one that is too large for a message, as much as has room.
+// Show returns a delivery as the API shows it: as much of it as fits into a message.
 func (d *Desk) Show(delivery view.Delivery) *groupv1.Delivery {
 	shown := d.show(delivery)
 	if k := d.find(delivery.ID()); k != nil {
@@ -144,8 +144,8 @@ func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	return shown
 }
 
-// row returns a delivery as lists have it, without receipts and measurements. There may be thousands, of thousands of members each:
-// none of that is copied.
+// row returns a delivery as lists have it, without receipts and measurements. These are not even copied: there may be thousands of deliveries,
+// of thousands of members each.
 func (d *Desk) row(delivery view.Delivery) *groupv1.Delivery {
 	shown := new(groupv1.Delivery)
 	delivery.GetDelivery().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -215,7 +215,7 @@ func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
 	return receipts
 }
 
-// isSettled tells whether nothing more is measured of a delivery.
+// isSettled reports whether nothing more is measured of a delivery.
 func (d *Desk) isSettled(delivery view.Delivery) bool {
 	end := delivery.GetDelivery().GetEndTime().AsTime()
 	return !delivery.Running() && (delivery.GetDelivery().GetMeasurements().GetSettled() || time.Since(end) > 2*settlePause || end.Before(d.started))
@@ -243,8 +243,8 @@ func (k *keeper) addProgress(delivery view.Delivery, receipts map[string]*groupv
 	}
 }
 
-// addUnheard adds members at which a delivery is under way that nobody looks after: it is about to be, or this manager leads no more.
-// Who has no receipt would seem to be none that is waited for.
+// addUnheard adds the members at which a delivery is under way although it has no keeper: it is about to get one, or this manager no longer
+// leads. A member without a receipt would seem to be waited for no longer.
 func addUnheard(delivery view.Delivery, receipts map[string]*groupv1.Receipt) {
 	if !delivery.Running() {
 		return
@@ -265,8 +265,8 @@ func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 	return receipt
 }
 
-// fillIn fills in how much a member has: as it said last, or, where it has said nothing to this leader, as it acknowledged to
-// agents. Where they say nothing either, or may speak of an agent of its name, nobody knows. The caller has the lock.
+// fillIn fills in how much a member has: by its last report or, if it has not reported to this leader, by what agents say that it acknowledged.
+// If they say nothing either, or may mean an agent of the same name, it is unknown. The caller has the lock.
 func (k *keeper) fillIn(receipt *groupv1.Receipt) {
 	report, isAll := k.progress.said(placement.MemberID(receipt.GetMember()))
 	receipt.Bytes, receipt.Datagrams = report.GetBytes(), report.GetDatagrams()
@@ -298,8 +298,8 @@ func (k *keeper) measureInto(record *managerv1.DeliveryRecord) {
 func (k *keeper) sentInto(d *groupv1.Delivery) {
 	p := k.progress
 	d.SentBytes = max(d.GetSentBytes(), p.nodes[p.sender].reported().GetBytes())
-	// The last report may be on its way still. Where there was one and it says nothing,
-	// everybody had it already.
+	// The sender's last report may still be on its way. But if it did report, and neither it nor any link says that anything was sent,
+	// everybody had the object already.
 	if d.GetState() == groupv1.DeliveryState_DELIVERY_STATE_COMPLETE && (d.GetSentBytes() > 0 || p.nodes[p.sender] == nil || p.carried()) {
 		d.SentBytes = d.GetLength()
 	}

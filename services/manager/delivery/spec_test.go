@@ -110,8 +110,7 @@ func TestPolicyDecidesWhatIsLeftOpen(t *testing.T) {
 	}
 }
 
-// Limits for slow members that a delivery asks for go with the group's, or are refused where nothing
-// would come of them.
+// Limits for slow members that a delivery asks for are joined with the group's, or are refused where they would have no effect.
 func TestLimitsForSlowMembers(t *testing.T) {
 	type slow = groupv1.SlowMemberPolicy
 	const (
@@ -160,11 +159,11 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// When the sender had sent all is not known of one that says so to a new leader at once.
+// When a sender had sent all is not known if it says so to a new leader at once.
 func TestWhatWasSentUnseen(t *testing.T) {
 	record := &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s", CreateTime: timestamppb.New(begin)}}
 	for _, test := range []struct {
-		led, first, want float64 // when the manager began to lead, and what it is told after
+		led, first, want float64 // when the manager began to lead, what it is told first, and when all was sent
 	}{{0, 1000, 1}, {60, 1000, -1}, {60, 400, 62}} {
 		p := newProgress(view.Delivery{DeliveryRecord: record}, after(test.led))
 		p.inherited = test.led > 0
@@ -220,7 +219,7 @@ func TestMeasurements(t *testing.T) {
 	if got := record.GetDelivery().GetReceipts()[0].GetStretch(); got != 0 {
 		t.Errorf("a stretch of %v of a time that nobody knows", got)
 	}
-	// One still receives, with a receipt that says no more than that.
+	// One member still receives, with a receipt that says no more than that.
 	record.GetDelivery().Receipts = []*groupv1.Receipt{
 		{Member: "a", State: isComplete, Elapsed: durationpb.New(10 * time.Second)},
 		{Member: "b", State: groupv1.ReceiptState_RECEIPT_STATE_RECEIVING, Bytes: 200},

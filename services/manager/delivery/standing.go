@@ -5,16 +5,16 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Standing is how all deliveries that run stand together: what one of them does is for who asks for that one, as it would
-// be a series of its own.
+// Standing sums up all running deliveries, for metrics. What a single delivery does is told to a client that asks for that delivery: in
+// metrics, each would be a series of its own.
 type Standing struct {
-	// UnderWay is how many bytes were sent that members do not have which were joined at the start, counted for each.
+	// UnderWay is how many of the bytes that were sent are missing at members that were joined at the start, added up over these members.
 	UnderWay uint64
-	// Effective is the lowest effective throughput of those that were sent something of; 1 without any.
+	// Effective is the lowest effective throughput of the deliveries of which something was sent; 1 if there are none.
 	Effective float64
 }
 
-// Standing returns how the deliveries stand that run.
+// Standing sums up the deliveries that run.
 func (d *Desk) Standing() Standing {
 	s := Standing{Effective: 1}
 	for _, delivery := range d.view.Deliveries(view.Delivery.Running) {

@@ -11,13 +11,13 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// An agent that feeds others may give one member nothing: the member cannot reach it, or it does so by
-// intent. The agent is of use to the others, so it is the member that goes elsewhere.
+// An agent that feeds others may give one member nothing: the member cannot reach it, or the agent does so on purpose. The agent is of use to
+// the others, so it is the member that goes elsewhere.
 
-// feedsPatience is how lately an agent that feeds others has given somebody something.
+// feedsPatience is how long ago a child may last have got something for its agent to count as feeding it.
 const feedsPatience = 5 * time.Second
 
-// moveStarved has members be fed by others that get nothing where they are.
+// moveStarved has other agents feed the members that get nothing where they are.
 func (r *rearrangement) moveStarved(delivery view.Delivery) {
 	if !r.mayReshape(delivery) {
 		return
@@ -35,14 +35,14 @@ func (r *rearrangement) moveStarved(delivery view.Delivery) {
 	}
 }
 
-// movesInstead moves a member that cannot reach an agent, rather than that one be taken out for all whom it
-// feeds; it reports whether it did.
+// movesInstead moves a member that cannot reach its agent, instead of taking the agent out for all whom it feeds. It reports whether it moved
+// the member.
 func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.Delivery) bool {
 	return delivery.Running() && member.Role == identity.Member && r.feedsOthers(agent, member) &&
 		r.moveUnfed(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
 }
 
-// moveUnfed has a member be fed by another agent than the one that gave it nothing, if there is one.
+// moveUnfed has another agent feed a member to which its agent gave nothing. It reports whether there is one.
 func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	from, _ := r.tree.Parent(member.String())
 	if !r.moveElsewhere(member, causeUnfed, why) {
@@ -53,7 +53,7 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	return true
 }
 
-// moveElsewhere has a member be fed by another agent, if there is one that is none of several.
+// moveElsewhere has another agent feed a member, but none of those in but. It reports whether there is one.
 func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
 	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String(), but...)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but
 	return true
 }
 
-// starvesFrom returns when a member has got nothing for long from an agent that feeds others, though it could; zero
-// if it gets something, or could not.
+// starvesFrom returns from when on a member counts as starved: its agent feeds others, but has long given it nothing although it could. It
+// returns zero if the member gets something, or could not.
 func (k *keeper) starvesFrom(member identity.ID) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,11 +78,11 @@ func (k *keeper) starvesFrom(member identity.ID) time.Time {
 	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(member)).Add(j.starvePatience(node))
 }
 
-// longestStarving is how long a member of a stream in datagrams may get nothing that gets something each time it has moved, and
-// nothing again: it may be its own path that loses them, whoever feeds it.
+// longestStarving bounds how long a member of a stream in datagrams may get nothing. Where it gets something after each move and then nothing
+// again, its own path may lose them, whoever feeds it.
 const longestStarving = 8 * time.Minute
 
-// starvePatience is for how long a member may get nothing: of datagrams, twice as long each time.
+// starvePatience returns for how long a member may get nothing: of datagrams, twice as long after each move.
 func (p *progress) starvePatience(node *nodeProgress) time.Duration {
 	if !p.datagrams {
 		return idlePatience
@@ -98,7 +98,7 @@ func (j judge) starves(member identity.ID) bool {
 	return j.lacks(member, feeder) && j.isReady(member, feeder) && j.gaveAnother(feeder, member)
 }
 
-// feedsOthers tells whether an agent lately gave something to another than one member.
+// feedsOthers reports whether an agent lately gave something to a node other than but.
 func (k *keeper) feedsOthers(agent, but identity.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -108,8 +108,8 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 	}
 }
 
-// A manager that stops leading goes on to show all members of a delivery, until those who watch are told that another one leads: whose
-// receipt is not there would not be waited for, and what it lacks be given back.
+// A manager that stops leading goes on to show all members of a delivery, until those who watch are told that another one leads. A member
+// without a receipt would not be waited for, and what it lacks would be given back.
 func TestWhoIsUnderWayIsShownUntilTheEnd(t *testing.T) {
 	d, delivery := leading(t), crowd(3)
 	delivery.Receipts = delivery.Receipts.With("m", view.Receipt{Receipt: &groupv1.Receipt{Member: "m", State: isFailed}})
@@ -159,7 +159,7 @@ func (d *Desk) put(t *testing.T, key string, record proto.Message) {
 	}
 }
 
-// Where a tree has no room for another change, who is in it is told what there is to do all the same.
+// Where a tree has no room for another change, the nodes in it are told what there is to do all the same.
 func TestTreeThatCannotGrowGoesOn(t *testing.T) {
 	d, delivery := leading(t), crowd(1)
 	delivery.Delivery.Group, delivery.Delivery.CreateTime = "g", timestamppb.Now()

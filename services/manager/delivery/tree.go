@@ -59,8 +59,8 @@ func loadOf(spec *groupv1.DeliverySpec) tree.Load {
 // rearrangement is a tree on its way to another.
 type rearrangement struct {
 	*keeper
-	network placement.Network // without the agents that are lost or banned
-	reserve []*agentv1.Agent  // those that are merely banned: better than none
+	network placement.Network // without the agents that are lost, banned or idle
+	reserve []*agentv1.Agent  // agents that are merely banned or idle: better than none
 	tree    *tree.Tree
 	absent  []string
 	ended   bool
@@ -70,7 +70,7 @@ type rearrangement struct {
 	due time.Time
 }
 
-// rearrange makes the tree fit who is there, of whom some are to be fed, and writes it if it changes.
+// rearrange makes the tree fit the nodes that are there, with the receivers that are to be fed, and writes it if it changes.
 func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receivers []*groupv1.Member, now time.Time) (view.Delivery, time.Time, error) {
 	r := &rearrangement{
 		keeper: k, network: k.network(delivery), tree: k.tree, absent: slices.Clone(delivery.Tree.GetAbsent()),
@@ -90,7 +90,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	return again, r.due, err
 }
 
-// write writes the tree, if it has changed, and has it be in force.
+// write writes the tree, if it has changed, and puts it in force.
 func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view.Delivery, error) {
 	k := r.keeper
 	if len(r.history) == 0 {
@@ -117,8 +117,8 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 	return again, nil
 }
 
-// noteLate says of a change that it makes paths longer than the group's bound: who joins, or goes on without an agent that is
-// lost, had better be late than not served.
+// noteLate logs, and notes in the history, that a change takes the tree beyond the group's latency bound. The change is made all the same: a
+// member that joins, or goes on without a lost agent, had better be served late than not at all.
 func (r *rearrangement) noteLate() {
 	late := r.tree.CheckLatency()
 	if late == nil || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
@@ -148,7 +148,7 @@ func mayReceive(member *groupv1.Member) bool {
 	return slices.Contains(member.GetRoles(), groupv1.Role_ROLE_RECEIVE)
 }
 
-// leaveOutBanned leaves the agents out that are lost, or were lately.
+// leaveOutBanned leaves out the agents that are lost, were lost lately, or are idle.
 func (r *rearrangement) leaveOutBanned() {
 	for name, until := range r.bannedUntil {
 		if !r.now.Before(until) {
@@ -208,7 +208,7 @@ func (r *rearrangement) agents() (names []string) {
 	return names
 }
 
-// replaceLost takes the agents out that are lost.
+// replaceLost takes out the agents that are lost.
 func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	lost := make(map[string]string) // the cause, by name
 	r.due = moment.Soonest(r.due, r.now.Add(idlePatience))
@@ -216,7 +216,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 		id := placement.ParseID(name)
 		seen, by := r.see(id)
 		seen.idle = r.idleSince(id, len(r.network.Agents) > 0)
-		if isDatagrams(delivery) { // it need not wait for room in a cache
+		if isDatagrams(delivery) { // it never waits for room in a cache
 			seen.fed = time.Time{}
 		}
 		cause, due := seen.lost(r.now)
@@ -244,7 +244,7 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 // kept: a delivery waits rather than fails.
 func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	if _, has := r.tree.Node(name); !has {
-		return // another's replacement made a tree without it
+		return // replacing another agent made a tree without it
 	}
 	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
 	banned := banTime
@@ -296,7 +296,7 @@ func (r *rearrangement) bringBack() {
 		r.removeAbsent()
 		return
 	}
-	// Whoever is online but not attached was just lost, or is about to attach.
+	// An agent that is online but not attached was just lost, or is about to attach.
 	elsewhere := func(agent *agentv1.Agent) bool { return !r.desk.seen(agent.GetName()).attached }
 	r.network.Agents = slices.DeleteFunc(r.network.Agents, elsewhere)
 	r.reserve = slices.DeleteFunc(r.reserve, elsewhere)
@@ -306,12 +306,12 @@ func (r *rearrangement) bringBack() {
 	}
 }
 
-// mayReshape tells whether a tree may be made better: it is in use, nobody is missing, and nothing else changes now.
+// mayReshape reports whether a tree may be made better: it is in use, nobody is missing, and nothing else changes now.
 func (r *rearrangement) mayReshape(delivery view.Delivery) bool {
 	return delivery.Running() && r.tree != nil && len(r.history) == 0 && len(r.absent) == 0
 }
 
-// removeAbsent takes the absent out for good, now that others can do their work.
+// removeAbsent takes out the absent agents for good, now that others can do their work.
 func (r *rearrangement) removeAbsent() {
 	for _, name := range r.absent {
 		if without, err := r.tree.Without(name); err == nil {
@@ -322,8 +322,7 @@ func (r *rearrangement) removeAbsent() {
 	r.absent = nil
 }
 
-// releaseMembers takes the members out that cannot be fed any more: an agent that
-// waits for their acknowledgements would wait for ever.
+// releaseMembers takes out the members that cannot be fed any more: an agent that waits for their acknowledgements would wait for ever.
 func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 	if !delivery.Running() || r.tree == nil {
 		return
@@ -347,10 +346,10 @@ func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 	}
 }
 
-// admitMembers takes the members in that are not fed yet.
+// admitMembers takes in the members that are not fed yet.
 func (r *rearrangement) admitMembers(delivery view.Delivery) {
 	if len(r.agents()) == 0 {
-		return // they wait for an agent, too
+		return // they wait for an agent as well
 	}
 	for _, member := range r.network.Receivers {
 		if r.isFed(member) {
@@ -382,8 +381,8 @@ func (k *keeper) mayComeAfterEnd(delivery view.Delivery, member *groupv1.Member)
 	return !isAtStart(delivery, member.GetName())
 }
 
-// isKept tells whether an agent above a member still has all that it lacks of an ended delivery: the
-// sender is gone, so that nobody else brings it.
+// isKept reports whether an agent above a member still has all that the member lacks of an ended delivery: the sender is gone, and nobody else
+// would bring it.
 func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -392,7 +391,7 @@ func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bo
 	for at, fed := in.Parent(id.String()); fed; at, fed = in.Parent(at) {
 		report := k.progress.nodes[placement.ParseID(at)].reported()
 		upTo, held, length := report.GetBytes(), report.GetHeldBytes(), delivery.GetDelivery().GetLength()
-		hasEnd := length > 0 || report.GetEnded() // who was begun anew has all bytes of an empty object, but does not know it
+		hasEnd := length > 0 || report.GetEnded() // an agent that began anew has all bytes of an empty object, but does not know it
 		if upTo >= length && hasEnd && upTo-min(held, upTo) <= has {
 			return true
 		}
@@ -400,8 +399,8 @@ func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bo
 	return false
 }
 
-// isSuperseded tells whether who comes late gets another delivery to the same group in place of
-// one: of each name the latest object alone is given.
+// isSuperseded reports whether members that come late get another delivery to the same group instead of this one: of each name, only the latest
+// object is given.
 func (k *keeper) isSuperseded(delivery view.Delivery) bool {
 	own := delivery.GetDelivery()
 	newestFirst := k.desk.view.Deliveries(func(other view.Delivery) bool {
@@ -413,8 +412,8 @@ func (k *keeper) isSuperseded(delivery view.Delivery) bool {
 	return len(newestFirst) > 0 && forLate(newestFirst).ID() != k.id
 }
 
-// forLate returns which of several deliveries of one name is given to who comes late: the newest, unless
-// nothing of it was sent because all had the object. Then agents have it from an earlier delivery, if at all.
+// forLate returns which of several deliveries of one name is given to members that come late: the newest, unless nothing of it was sent because
+// all had the object. Then agents have it from an earlier delivery, if at all.
 func forLate(newestFirst []view.Delivery) view.Delivery {
 	newest := newestFirst[0]
 	for _, one := range newestFirst {
@@ -439,10 +438,9 @@ func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
 	return seen, by
 }
 
-// blame returns since when a neighbour says that an agent cannot be reached. The
-// word of one by whom alone another agent was removed does not count for a while,
-// unless the manager does not hear the agent either: it may be cut off itself, and
-// must not take the tree apart.
+// blame returns since when a neighbour says that an agent cannot be reached, and which neighbour. One whose word alone had another agent
+// removed is not believed for a while, unless the manager does not hear this agent either: the neighbour may be cut off itself, and must not
+// take the tree apart.
 func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by identity.ID) {
 	for id, node := range k.progress.nodes {
 		if node.lost != agent.Name || k.tree == nil || !k.neighbours(id, agent) {
@@ -459,8 +457,8 @@ func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by ident
 	return since, by
 }
 
-// reachesNobody returns since when an agent says that it cannot reach the one that feeds it, which the manager hears, after the one
-// before was removed by its word: two do not fail at once as likely as it does itself.
+// reachesNobody returns since when an agent says that it cannot reach its feeder, if its word had the feeder before removed and the manager
+// hears this one. That two feeders fail at once is less likely than that the agent itself does.
 func (k *keeper) reachesNobody(agent identity.ID) (since time.Time) {
 	node := k.progress.nodes[agent]
 	if node == nil || k.tree == nil || time.Since(k.believedAt[agent]) >= banTime {
@@ -474,14 +472,14 @@ func (k *keeper) reachesNobody(agent identity.ID) (since time.Time) {
 	return node.lostSince
 }
 
-// neighbours tells whether an agent feeds a node, or is fed by the sender.
+// neighbours reports whether an agent feeds a node, or is fed by it where the node is the sender.
 func (k *keeper) neighbours(id, agent identity.ID) bool {
 	parent, _ := k.tree.Parent(id.String())
 	fedBy, _ := k.tree.Parent(agent.String())
 	return parent == agent.String() || id.String() == k.tree.Sender() && fedBy == id.String()
 }
 
-// forgetBlame forgets what was said of neighbours that are none any more.
+// forgetBlame forgets what nodes said of neighbours that they no longer have.
 func (k *keeper) forgetBlame(next *tree.Tree) {
 	if k.tree == nil {
 		return

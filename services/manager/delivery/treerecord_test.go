@@ -58,7 +58,7 @@ func leaf(name string, i int) tree.Node {
 	return tree.Node{Name: "member/" + name, Kind: tree.Member, Cluster: fmt.Sprintf("zone-%d", i%forestAgents%3), Agent: agentOf(i)}
 }
 
-// become stores another tree, and returns in how many bytes.
+// become stores another tree, and returns how many bytes that took.
 func (f *forest) become(next *tree.Tree, cause string) (bytes int) {
 	f.t.Helper()
 	before, version := f.shown(), f.shown().Tree.GetVersion()+1
@@ -113,7 +113,7 @@ func (f *forest) items() (items []store.Item) {
 	return items
 }
 
-// wantTaken has a manager that reads the store anew find the tree that is in force.
+// wantTaken wants a manager that reads the store anew to find the tree that is in force.
 func (f *forest) wantTaken() {
 	f.t.Helper()
 	next := newKeeper(f.desk, f.shown())
@@ -126,8 +126,8 @@ func (f *forest) wantTaken() {
 	}
 }
 
-// Who comes or goes costs what is new, however large the tree is, whoever leads next finds the tree as it is, and the whole is
-// written again before that is too much to read.
+// A member that comes or goes costs what is new, however large the tree is. Whoever leads next finds the tree as it is, and the whole is
+// written again before the steps are too much to read.
 func TestTreesAreStoredByWhatIsNew(t *testing.T) {
 	const members = 1000
 	f := grow(t, members)
@@ -156,8 +156,8 @@ func TestTreesAreStoredByWhatIsNew(t *testing.T) {
 	f.wantTaken()
 }
 
-// A manager of an earlier version that leads meanwhile goes on with the tree as it was last written whole, with a higher version than
-// all that were told; and then so does this one.
+// A manager of an earlier version that leads meanwhile goes on with the tree as it was last written whole, with a higher version than all that
+// nodes were told; and then so does this one.
 func TestTreesAndEarlierManagers(t *testing.T) {
 	f := grow(t, 1000)
 	asBuilt := f.tree
@@ -187,8 +187,8 @@ func TestTreesAndEarlierManagers(t *testing.T) {
 	f.wantTaken()
 }
 
-// Managers of this version and of the one before lead in turn, and that one writes nothing: it tells nodes of the record that it finds.
-// Nobody tells a node of a lower version than it was told by another, which agents would not listen to.
+// Managers of this version and of the one before lead in turn. The earlier one writes nothing, and tells nodes the version of the record that
+// it finds. Nobody tells a node a lower version than another told it: agents would not listen to that.
 func TestVersionsOnlyGrowWithEarlierManagers(t *testing.T) {
 	f := grow(t, 1000)
 	var told uint64
@@ -240,7 +240,7 @@ func (f *forest) versionTold() (version uint64) {
 // versionOfRecord returns which version a manager tells that knows nothing of steps.
 func (f *forest) versionOfRecord() uint64 { return f.earlier().GetVersion() }
 
-// earlier returns the tree as a manager reads it that knows nothing of steps.
+// earlier returns the tree as a manager that knows nothing of steps reads it.
 func (f *forest) earlier() *managerv1.TreeRecord {
 	f.t.Helper()
 	record := new(managerv1.TreeRecord)
@@ -250,8 +250,8 @@ func (f *forest) earlier() *managerv1.TreeRecord {
 	return record
 }
 
-// A tree goes with all that is stored of it, also where a manager of an earlier version has forgotten its delivery, or the tree alone and
-// the delivery later: a manager that starts then finds what is left, and so does one that was there.
+// A tree goes with all that is stored of it. It does also where a manager of an earlier version has forgotten its delivery, or the tree alone
+// and the delivery later: a manager that starts then finds what is left, and so does one that was there.
 func TestTreesAreForgottenWhole(t *testing.T) {
 	delivery, tree := store.Delete(view.DeliveryKey("d")), store.Delete(view.TreeKey("d"))
 	for name, forget := range map[string][][]store.Op{"at once": {{delivery, tree}}, "the tree alone": {{tree}}, "one after the other": {{tree}, {delivery}}} {

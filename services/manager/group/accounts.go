@@ -15,16 +15,16 @@ import (
 // Account is a Kubernetes ServiceAccount whose pods are a member.
 type Account struct {
 	Name string // namespace/name
-	// Groups are those that the member may join, in order; "*" stands for all.
+	// Groups are the groups that the member may join, in order; "*" stands for all.
 	Groups []string
 }
 
-// Accounts are those of the managers' configuration, by the member's name.
+// Accounts are the accounts of the managers' configuration, by the member's name.
 type Accounts map[string]Account
 
-// Admit lets an identity be certified that Kubernetes vouches for. One that was revoked is refused:
-// its pod would be back at once. An operator lets it in by a join token that is used, if only to admit it. What a member may join is what the
-// configuration says of its account. A role is what it has to be; none is any.
+// Admit allows an identity that Kubernetes vouches for to be certified. An identity that was revoked is refused: its pod would be back at once.
+// An operator lets it in again by a join token that is used, if only to admit it. A member may join the groups that the configuration gives its
+// account. role is the role that the identity has to have; empty allows any.
 func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role) error {
 	if role != "" && role != id.Role {
 		return fmt.Errorf("%w: the pod's ServiceAccount is that of %ss, and this is no %s: want the ServiceAccount of %ss in its spec", ErrTokenRole, id.Role, role, role)
@@ -62,7 +62,7 @@ func admission(id identity.ID, groups []string) string {
 	return fmt.Sprintf("%s --group %s", id, strings.Join(groups, ","))
 }
 
-// grant notes that a member was let in by its account. Of an account's pods, mostly the first alone has something written.
+// grant notes that a member was let in by its account. Mostly only the first of an account's pods has something written.
 func (r *Registry) grant(ctx context.Context, id identity.ID, account Account) error {
 	known := r.view.Identity(id)
 	if known.Account == account.Name && slices.Equal(known.Groups, account.Groups) {
@@ -78,7 +78,7 @@ func (r *Registry) grant(ctx context.Context, id identity.ID, account Account) e
 	})
 }
 
-// settleAccounts has the configuration hold for members that were let in by their accounts before it was changed.
+// settleAccounts applies the configuration to members that were let in by their accounts before it was changed.
 func (r *Registry) settleAccounts(ctx context.Context) {
 	for id, known := range r.view.Accounts() {
 		account := r.accounts[id.Name]

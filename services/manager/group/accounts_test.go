@@ -8,7 +8,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Whose ServiceAccount does not let it in since it was revoked is told the whole command that an operator has to give.
+// An identity that its ServiceAccount does not let in since it was revoked is told the whole command that an operator has to give.
 func TestWhoWasRevokedIsToldTheCommand(t *testing.T) {
 	for name, test := range map[string]struct {
 		id     identity.ID

@@ -54,14 +54,14 @@ func (r *Registry) RegisterAgent(ctx context.Context, name string, asked *agentv
 		case err != nil:
 			return ledger.Plan{}, fmt.Errorf("agent %q, %w", name, err)
 		}
-		r.registered(name) // before it is written: who was found silent just now is left alone
+		r.registered(name) // before it is written: an agent that was found silent just now is left alone
 		return putAgent(&agentv1.Agent{
 			Name: name, Incarnation: incarnation, FormerIncarnation: former, Node: asked.GetNode(), Zone: asked.GetZone(), Addresses: asked.GetAddresses(),
 			Capacity: asked.GetCapacity(), Labels: asked.GetLabels(),
 			State: agentv1.AgentState_AGENT_STATE_ONLINE, RegisterTime: timestamppb.Now(),
 		}, current.Changed)
 	})
-	if incarnation != 0 { // what its stream broke off may be written all the same: then it has to be found silent
+	if incarnation != 0 { // the change may be written although the stream broke off: then the agent has to be found silent
 		r.registered(name)
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *Registry) ForgetAgent(ctx context.Context, name string, incarnation uin
 	})
 }
 
-// sweepAgents marks silent agents offline, and forgets those that have been so for long.
+// sweepAgents marks silent agents offline, and forgets agents that have been offline for long.
 func (r *Registry) sweepAgents(ctx context.Context) {
 	r.mu.Lock()
 	now := time.Now()
@@ -154,7 +154,7 @@ func (r *Registry) presume(table interface{ Presume(string, time.Time) }, name s
 	table.Presume(name, time.Now())
 }
 
-// setOffline marks an agent offline that was found silent. One that has said goodbye, or was heard since, is not.
+// setOffline marks an agent offline that was found silent, unless it has said goodbye, or was heard since.
 func (r *Registry) setOffline(ctx context.Context, name string) (isOffline bool, err error) {
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		agent, known := r.view.Agent(name)

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 )
 
-// leading returns the registry of a manager that leads, of which nothing runs by time.
+// leading returns the registry of a manager that leads, in which nothing runs by time.
 func leading(t *testing.T) *Registry {
 	t.Helper()
 	written, state, shown := ledgertest.Leading(t)
@@ -26,7 +26,7 @@ func (r *Registry) mustRegister(t *testing.T, name string, incarnation uint64) u
 	return got
 }
 
-// findSilent has an agent found silent: what follows from that is not done yet.
+// findSilent has an agent found silent; what follows from that is not done yet.
 func (r *Registry) findSilent(t *testing.T, name string) {
 	t.Helper()
 	r.mu.Lock()
@@ -69,7 +69,7 @@ func TestAgentThatComesBackStaysOnline(t *testing.T) {
 	}
 }
 
-// Who stops late has been replaced: its successor goes on being found silent when it is, and seen when it is not.
+// An agent that stops late has been replaced: its successor goes on being found silent when it is, and seen when it is not.
 func TestGoodbyeOfWhoWasReplacedChangesNothing(t *testing.T) {
 	t.Parallel()
 	r := leading(t)

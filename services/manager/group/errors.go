@@ -18,6 +18,6 @@ var (
 	ErrManySessions = errors.New("the member has as many sessions there as one may have: end some first")
 	// ErrToken says that a join token is refused.
 	ErrToken = errors.New("join token refused")
-	// ErrTokenRole says that a token is of another role than what enrolls.
+	// ErrTokenRole says that a token is for another role than the one that enrolls.
 	ErrTokenRole = errors.New("token of another role")
 )

@@ -21,8 +21,7 @@ type heard struct {
 	report *gatherv1.GathererReport
 }
 
-// RegisterGatherer notes a gatherer and returns its incarnation. One that goes on as an
-// incarnation that is still the newest keeps it.
+// RegisterGatherer notes a gatherer and returns its incarnation. A gatherer that goes on as an incarnation that is still the newest keeps that.
 func (r *Registry) RegisterGatherer(ctx context.Context, name string, asked *gatherv1.GathererRegistration) (incarnation uint64, err error) {
 	var problems ledger.Checks
 	problems.That(len(asked.GetAddresses()) > 0, "addresses", "is empty: say where clients reach the gatherer")
@@ -80,7 +79,7 @@ func (r *Registry) ForgetGatherer(ctx context.Context, name string, incarnation 
 		}
 		return ledger.Remove(view.GathererKey(name), known.Changed), nil
 	})
-	if err == nil && !another { // who has the name by now was heard
+	if err == nil && !another { // otherwise the gatherer that has the name by now was heard
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.gatherers, name)
@@ -100,7 +99,7 @@ func (r *Registry) sweepGatherers(ctx context.Context) {
 	}
 }
 
-// lastHeard returns what a gatherer said last; who said nothing under this leader might have until it began.
+// lastHeard returns what a gatherer said last. One that has said nothing to this leader may have spoken until this leader began.
 func (r *Registry) lastHeard(name string) heard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *Registry) GetGatherer(name string) (*gatherv1.Gatherer, error) {
 	return r.showGatherer(record.Gatherer), nil
 }
 
-// Gatherers returns up to limit gatherers as they are whose names come after the one given.
+// Gatherers returns up to limit gatherers, as they are now, whose names come after the one given.
 func (r *Registry) Gatherers(after string, limit int) (page []*gatherv1.Gatherer, more bool) {
 	records, more := r.view.Gatherers(after, limit)
 	for _, record := range records {
@@ -137,7 +136,7 @@ func (r *Registry) showGatherer(record *gatherv1.Gatherer) *gatherv1.Gatherer {
 	return shown
 }
 
-// AwayGatherers lists the gatherers that have registered and are silent, and when each was seen, if that was by this leader.
+// AwayGatherers lists the gatherers that have registered and are silent, and when this leader last heard each, if it did.
 func (r *Registry) AwayGatherers() (away []*groupv1.Away) {
 	for _, gatherer := range r.view.AllGatherers() {
 		id := identity.ID{Role: identity.Gatherer, Name: gatherer.GetName()}

@@ -111,7 +111,7 @@ func (r *Registry) DeleteGroup(ctx context.Context, caller identity.ID, asked *g
 				return ledger.Plan{}, fmt.Errorf("group %q: %d %w", name, running, ErrDelivering)
 			}
 			conditions = append(conditions,
-				store.NoneBelow(view.MembersPrefix(name)), // one may be joining
+				store.NoneBelow(view.MembersPrefix(name)), // a member may be joining
 				store.NoneBelow(view.RunningPrefix(name)))
 		}
 		return ledger.Plan{

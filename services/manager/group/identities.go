@@ -31,10 +31,10 @@ type tokenRecord struct {
 
 func tokenKey(id string) string { return "token/" + id }
 
-// enrollable are the roles that a join token can be for: managers hold the CA.
+// enrollable are the roles that a join token can be for. Managers are not among them: they hold the CA.
 var enrollable = []identity.Role{identity.Member, identity.Agent, identity.Gatherer, identity.Replicator, identity.Operator}
 
-// services are those of them that enroll by themselves, and not with the command.
+// services are the enrollable roles that enroll by themselves, and not with the command.
 var services = []identity.Role{identity.Agent, identity.Gatherer, identity.Replicator}
 
 // AllGroups stands for every group in what a member may join.
@@ -91,8 +91,8 @@ func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Dur
 	return lifetime, problems.Err()
 }
 
-// Redeem uses up a join token and returns whom it was for. What the identity may
-// join is what the token says, from now on. One of another role than is asked for is left as it is.
+// Redeem uses up a join token and returns the identity that it was for. From now on the identity may join what the token says. A token of
+// another role than the one asked for is left as it is.
 func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest) (identity.ID, error) {
 	by := sha256.Sum256(req.GetCertificateRequest())
 	id, err := r.redeem(ctx, req.GetToken(), identity.Role(req.GetRole()), by[:])
@@ -127,7 +127,7 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 		}
 		switch isUsed := record.UsedBy != nil; {
 		case !token.Matches(record.Hash): // also when there is none
-			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // one that was used is known until it expires
+			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // a used one is known until it expires
 		case isUsed && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
 		case isOvertaken(item.Changed, isUsed, r.view.Identity(record.ID)):
@@ -150,16 +150,16 @@ func wayOut(of, asked identity.Role) string {
 	return fmt.Sprintf(": want one of 'groupcast token create NAME --role %s'", asked)
 }
 
-// isOvertaken reports whether a token was made before its identity was revoked, or, of one that is used, anything was decided of
-// the identity since: the same request, which may come again, gives nothing back that was taken away.
+// isOvertaken reports whether a token was made before its identity was revoked or, if it was used, whether anything was decided of the identity
+// since: the same request, which may come again, gives nothing back that was taken away.
 func isOvertaken(written store.Revision, isUsed bool, known view.Identity) bool {
 	if isUsed {
-		return known.Changed > written // it was written along with the identity
+		return known.Changed > written // the token was marked along with the identity
 	}
 	return known.Revoked > identity.Stamp(written)
 }
 
-// planRedeem marks a token as used and grants what it says. When it comes again nothing is written, as long as nothing has changed.
+// planRedeem marks a token as used and grants what it says. If it was used before, nothing is written, as long as nothing has changed.
 func (r *Registry) planRedeem(item store.Item, record tokenRecord, by []byte) (ledger.Plan, error) {
 	known := r.view.Identity(record.ID)
 	if record.UsedBy != nil {
@@ -213,6 +213,6 @@ func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	return nil
 }
 
-// Stamp returns the stamp for a certificate. It is taken before it is checked
-// that the certificate may be issued: a revocation that comes meanwhile revokes it.
+// Stamp returns the stamp for a certificate. It has to be taken before checking that the certificate may be issued: then a revocation that
+// comes meanwhile revokes the certificate.
 func (r *Registry) Stamp() identity.Stamp { return identity.Stamp(r.ledger.Next()) }

@@ -15,22 +15,22 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// Who of several managers is here the store knows: each stands for election as long as it runs, under a lease of seconds. The
-// leader writes down who there are, and since when one is missed: when that changes, and nothing otherwise.
+// The store knows which of several managers are here: each stands for election as long as it runs, under a lease of seconds. The leader writes
+// down which managers there are, and since when one is missed, whenever that changes and at no other time.
 
 const (
 	// managersInterval is how often the leader looks which managers are here.
 	managersInterval = 2 * time.Second
-	// forgetManagers is how long a manager is missed that has no part of the store.
+	// forgetManagers is how long a manager that has no part of the store is missed.
 	forgetManagers = 24 * time.Hour
-	// standsOn is for how long one still stands that has died.
+	// standsOn is for how long a manager that has died still stands.
 	standsOn = 5 * time.Second
 )
 
-// sight is when a manager was seen first, if this leader saw it come, and last.
+// sight is when a manager was first seen, if this leader saw it come, and when it was last seen.
 type sight struct{ came, last time.Time }
 
-// loadManagers has all managers that were here be missed if they are not heard.
+// loadManagers has all managers that were here missed if they are not heard.
 func (r *Registry) loadManagers(now time.Time) {
 	for _, manager := range r.view.Managers() {
 		if !manager.IsAway() {
@@ -40,20 +40,20 @@ func (r *Registry) loadManagers(now time.Time) {
 	}
 }
 
-// sweepManagers notes which managers have come, which are missed, and which are missed no more.
+// sweepManagers notes which managers have come, which are missed, and which are no longer missed.
 func (r *Registry) sweepManagers(ctx context.Context) {
 	if !r.store.Shared() {
-		return // nobody could miss the one there is
+		return // nobody could miss the only manager
 	}
 	standing, err := r.store.Standing(ctx)
 	if err != nil {
 		return // nothing is known; the view says what is wrong with the store
 	}
 	now, seen := time.Now(), make(map[string]bool)
-	r.sweepMissed(ctx, now) // whose places nobody can take any more
+	r.sweepMissed(ctx, now) // first of all: then nobody can take the places of those that are forgotten
 	for _, one := range standing {
 		if seen[one.Name] {
-			continue // two have one name, which they say themselves
+			continue // two managers have the same name, which they say themselves
 		}
 		seen[one.Name] = true
 		r.managers.Heard(one.Name, now)
@@ -107,7 +107,7 @@ func (r *Registry) noteManager(ctx context.Context, standing store.Standing, now
 	}
 }
 
-// recordOf is what is written of a manager that stands; nothing of one of an earlier release, which would not say that it stops.
+// recordOf returns what is written of a manager that stands; nil for one of an earlier release, which would not say when it stops.
 func recordOf(standing store.Standing) *managerv1.ManagerRecord {
 	if standing.Version == "" {
 		return nil
@@ -120,8 +120,8 @@ func recordOf(standing store.Standing) *managerv1.ManagerRecord {
 	}
 }
 
-// replacedBy returns whose place a manager of a new name takes: of those that are missed and have no part of the store, the
-// one that is missed the longest. So is a pod that another was made for, and a machine that was lost.
+// replacedBy returns the manager whose place a manager of a new name takes: of those that are missed and have no part of the store, the one
+// that has been missed the longest. So it is with a pod for which another was made, and with a machine that was lost.
 func replacedBy(newcomer *managerv1.ManagerRecord, all []view.Manager) (longest view.Manager, found bool) {
 	for _, one := range all {
 		if !one.IsAway() || one.GetStoreMember() != "" || newcomer.GetStoreMember() != "" {
@@ -144,7 +144,7 @@ func (r *Registry) missManager(ctx context.Context, name string) (done bool) {
 	asKnown := []store.Cond{store.Unchanged(key, known.Changed)}
 	if newcomer, came := r.cameFor(name); came && known.GetStoreMember() == "" {
 		if r.writeManagers(ctx, asKnown, []store.Op{store.Delete(key)}) {
-			r.sights[newcomer] = sight{last: r.sights[newcomer].last} // it takes one place
+			r.sights[newcomer] = sight{last: r.sights[newcomer].last} // it takes only one place
 			r.log.Info("a manager came for one that is silent", "manager", newcomer, "missed", name)
 			return true
 		}
@@ -159,8 +159,8 @@ func (r *Registry) missManager(ctx context.Context, name string) (done bool) {
 	return true
 }
 
-// cameFor returns who came when a manager that is silent may have died, or since: a pod is often there again before it is known that
-// the one before has died.
+// cameFor returns a manager that came after a silent one may have died: a pod is often there again before it is known that the one before has
+// died.
 func (r *Registry) cameFor(silent string) (newcomer string, found bool) {
 	before := r.sights[silent]
 	for name, seen := range r.sights {
@@ -172,7 +172,7 @@ func (r *Registry) cameFor(silent string) (newcomer string, found bool) {
 	return newcomer, found
 }
 
-// sweepMissed forgets those that are missed and not expected any more.
+// sweepMissed forgets the managers that are missed and no longer expected.
 func (r *Registry) sweepMissed(ctx context.Context, now time.Time) {
 	var members []string
 	for _, one := range r.view.Managers() {
@@ -195,8 +195,8 @@ func (r *Registry) sweepMissed(ctx context.Context, now time.Time) {
 	}
 }
 
-// isExpected tells whether a manager that is missed may come back: one that has a part of the store as long as it has, for the store
-// does not do without it; another one for a day.
+// isExpected reports whether a manager that is missed may come back. One that has a part of the store may as long as it has that part, for the
+// store does not do without it; any other for a day.
 func isExpected(missed view.Manager, members []string, now time.Time) bool {
 	if host := missed.GetStoreMember(); host != "" {
 		return slices.Contains(members, host)
@@ -204,8 +204,8 @@ func isExpected(missed view.Manager, members []string, now time.Time) bool {
 	return now.Sub(missed.GetManager().GetAwayTime().AsTime()) < forgetManagers
 }
 
-// writeManagers commits what was decided, unless something has changed meanwhile: then it is decided anew next time. So it is
-// where the store has no room, which the status says.
+// writeManagers commits what was decided. If something has changed meanwhile, it is decided anew next time, and likewise where the store has no
+// room, which the status says.
 func (r *Registry) writeManagers(ctx context.Context, conditions []store.Cond, changes []store.Op) (written bool) {
 	at, err := r.store.Commit(ctx, r.term, conditions, changes)
 	switch {

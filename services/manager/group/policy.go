@@ -14,8 +14,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
-// withDefaults returns the policy with what was left open decided: what a group
-// will do can be read from it.
+// withDefaults returns the policy with all decided that was left open, so that it says what a group will do.
 func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
 	decided := proto.CloneOf(policy)
 	if decided == nil {
@@ -55,7 +54,7 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	checkEnum(problems, "policy.control_mode", policy.GetControlMode())
 	checkEnum(problems, "policy.ack_level", policy.GetAckLevel())
 	checkEnum(problems, "policy.data_plane", policy.GetDataPlane())
-	if policy.GetCongestion() != groupv1.Congestion_CONGESTION_UNSPECIFIED { // then it is left to each machine
+	if policy.GetCongestion() != groupv1.Congestion_CONGESTION_UNSPECIFIED { // if it is unspecified, it is left to each machine
 		checkEnum(problems, "policy.congestion", policy.GetCongestion())
 	}
 	checkEnum(problems, "policy.slow_member.action", policy.GetSlowMember().GetAction())
@@ -65,13 +64,13 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	problems.Rate("policy.limits.max_bytes_per_second", policy.GetLimits().GetMaxBytesPerSecond())
 }
 
-// touchesSlow reports whether an update is about slow members: one that is not is none of their policy's business.
+// touchesSlow reports whether an update is about slow members: only then is their policy checked.
 func touchesSlow(paths []string) bool {
 	return len(paths) == 0 || slices.ContainsFunc(paths, func(path string) bool { return path == "slow_member" || strings.HasPrefix(path, "slow_member.") })
 }
 
-// CheckSlow refuses limits of which nothing would come: of what is asked in the field, where that and what was
-// decided before come to what happens.
+// CheckSlow refuses limits for slow members that would have no effect: of those that are asked for in the field, given what happens to slow
+// members when what was decided before is added.
 func CheckSlow(problems *ledger.Checks, field string, asked, happens *groupv1.SlowMemberPolicy) {
 	paces := happens.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE
 	evicts := happens.GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
@@ -86,7 +85,7 @@ func checkSlow(problems *ledger.Checks, slow *groupv1.SlowMemberPolicy) {
 	CheckSlow(problems, "policy.slow_member", slow, slow)
 }
 
-// fitSlow drops the limits of an earlier way of dealing with slow members, but for those that an update names.
+// fitSlow drops the limits of an earlier way of dealing with slow members, except for those that an update names.
 func fitSlow(slow *groupv1.SlowMemberPolicy, paths []string) {
 	drops := func(field string) bool {
 		return !slices.Contains(paths, "slow_member") && !slices.Contains(paths, "slow_member."+field)
@@ -118,8 +117,7 @@ func checkSpan(problems *ledger.Checks, field string, span *durationpb.Duration)
 	}
 }
 
-// merge returns the policy with the fields at the paths taken from the other;
-// without paths, the other.
+// merge returns the policy with the fields at the paths taken from the other; without paths, it returns the other.
 func merge(policy, other *groupv1.Policy, paths []string) (*groupv1.Policy, error) {
 	if other == nil {
 		other = new(groupv1.Policy)

@@ -111,7 +111,7 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 	}
 }
 
-// Another way of dealing with slow members takes no limits along of the one before, but those that are given with it.
+// Another way of dealing with slow members takes over no limits of the one before, except for those that are given with it.
 func TestLimitsFitWhatHappensToSlowMembers(t *testing.T) {
 	lags := func(action groupv1.SlowMemberAction) *groupv1.SlowMemberPolicy {
 		return &groupv1.SlowMemberPolicy{Action: action, FloorBytesPerSecond: 1, LagBytes: 2, LagTime: durationpb.New(3)}

@@ -35,14 +35,14 @@ const (
 	// lateSweep: a longer gap than this between two looks means that this manager itself stood still, and what it
 	// has not heard meanwhile is not counted against others.
 	lateSweep = 4 * sweepInterval
-	// missedAfter is after how much silence something is wrong: two heartbeats did not come.
+	// missedAfter is the silence after which something is wrong: two heartbeats did not come.
 	missedAfter = 2*HeartbeatInterval + HeartbeatInterval/2
 	// epochInterval is how often a group's epoch grows at most.
 	epochInterval = time.Second
-	// accountInterval is how often it is looked whether members have the groups of their ServiceAccounts: what there
-	// is to do is done at the beginning of a term, unless it fails.
+	// accountInterval is how often the registry looks whether members have the groups of their ServiceAccounts. What there is to do is done at
+	// the beginning of a term, unless it fails.
 	accountInterval = time.Second
-	// forgetAgents is how long an agent, or a gatherer, stays listed that is offline.
+	// forgetAgents is how long an agent, or a gatherer, that is offline stays listed.
 	forgetAgents = time.Hour
 )
 
@@ -217,7 +217,7 @@ func (r *Registry) remember(ctx context.Context) {
 	}
 }
 
-// growEpochs lets the epochs grow of all groups whose members came or went.
+// growEpochs lets the epoch grow of each group whose members came or went.
 func (r *Registry) growEpochs(ctx context.Context) {
 	r.mu.Lock()
 	due := r.changed

@@ -12,7 +12,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
-// While sweeps write to a slow store, who is silent has no more time than otherwise.
+// While sweeps write to a slow store, members that are silent have no more time than otherwise.
 func TestSlowStoreIsNobodysGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()

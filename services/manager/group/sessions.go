@@ -66,8 +66,8 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 	return response, nil
 }
 
-// begun has a session found silent if nobody keeps it. That holds where the join failed, too: one that
-// was given up by its caller may be written all the same.
+// begun has a session found silent if nobody keeps it. That holds where the join failed, too: a join that its caller gave up may be written all
+// the same.
 func (r *Registry) begun(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func checkJoin(asked *groupv1.JoinRequest) error {
 	problems.That(len(asked.GetRoles()) <= maxRoles, "roles", "has %d items: at most %d", len(asked.GetRoles()), maxRoles)
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
 	if err := problems.Err(); err != nil {
-		return err // before looking at each of what may be very many
+		return err // before looking at each of them, for they may be very many
 	}
 	for _, role := range asked.GetRoles() {
 		checkEnum(&problems, "roles", role)
@@ -110,7 +110,7 @@ func checkPlace(problems *ledger.Checks, node string, addresses []string, labels
 // checkFlap refuses a member that joins again and again.
 func (r *Registry) checkFlap(place seat) error {
 	if _, _, found := r.view.Group(place.group); !found {
-		return nil // the plan says so
+		return nil // planJoin reports that
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +301,7 @@ func (r *Registry) expireSessions(ctx context.Context) {
 	var members []view.Member
 	for _, session := range silent {
 		member, joined := r.view.Member(session.Group, session.Member)
-		if joined && member.GetIncarnation() == session.Incarnation { // or it has joined again
+		if joined && member.GetIncarnation() == session.Incarnation { // otherwise it has joined again
 			members = append(members, member)
 		}
 	}
@@ -317,7 +317,7 @@ func (r *Registry) endSessions(ctx context.Context, state groupv1.MemberState, m
 	for batch := range slices.Chunk(members, sessionsPerTransaction) {
 		err := r.endTogether(ctx, state, batch)
 		if errors.Is(err, store.ErrConflict) && len(batch) > 1 {
-			for _, member := range batch { // one that changed must not keep the others
+			for _, member := range batch { // one by one, so that one that changed does not hold up the others
 				ended += r.endSessions(ctx, state, []view.Member{member})
 			}
 			continue

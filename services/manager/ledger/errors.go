@@ -67,10 +67,10 @@ func (c *Checks) No(field string, err error) {
 	}
 }
 
-// leastRate is the least rate, in bytes per second, at which something is heard of a neighbour in time.
+// leastRate is the least rate, in bytes per second, at which a neighbour is heard in time.
 const leastRate = 4 << 10
 
-// Rate notes a limit of bytes per second at which neighbours would take each other for gone; zero is none.
+// Rate notes a limit of bytes per second that is so low that neighbours would take each other for gone; zero is no limit.
 func (c *Checks) Rate(field string, limit uint64) {
 	c.That(limit == 0 || limit >= leastRate, field, "is %d: neighbours would take each other for gone, want %d at least", limit, leastRate)
 }

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// shortestPrefix is how many digits of an id are taken for one at least.
+	// shortestPrefix is how many digits of an id have to be given at least.
 	shortestPrefix = 4
 	idLength       = 32
 )
 
-// NewID makes an id up, as deliveries and replications have.
+// NewID makes up an id, as deliveries and replications have.
 func NewID() string {
 	var id [idLength / 2]byte
 	rand.Read(id[:]) // it never fails
 	return hex.EncodeToString(id[:])
 }
 
-// CheckPrefix says why the first digits of an id cannot be any's.
+// CheckPrefix says why the first digits of an id cannot be those of any id.
 func CheckPrefix(field, prefix string) error {
 	var problems Checks
-	if strings.Trim(prefix, "0123456789abcdef") != "" { // what is no digit is not counted as one
+	if strings.Trim(prefix, "0123456789abcdef") != "" { // other characters are not counted as digits
 		problems.That(false, field, "%q is no id: those have the digits 0 to 9 and a to f", prefix)
 		return problems.Err()
 	}
@@ -33,8 +33,7 @@ func CheckPrefix(field, prefix string) error {
 	return problems.Err()
 }
 
-// NewestFirst returns where something stands in lists that begin with the newest: strings
-// that order so.
+// NewestFirst returns where something stands in lists that begin with the newest, as a string by which they are sorted.
 func NewestFirst(created time.Time, id string) string {
 	return fmt.Sprintf("%016x%s", ^uint64(created.UnixNano()), id)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
-// What is no digit is told as that, and not counted as one.
+// A character that is no digit is reported as that, and not counted as a digit.
 func TestCheckPrefixTellsOneThing(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"":                      "has 0 digits: want 4 at least",

@@ -1,7 +1,5 @@
-// Package ledger is how the manager that leads writes: planned changes that are
-// committed in its term, requests that have one effect however often they come,
-// and what is wrong with them. Whoever holds rules for a part of the state writes
-// by the one ledger of the term.
+// Package ledger is how the manager that leads writes: planned changes that are committed in its term, requests that have one effect however
+// often they come, and what is wrong with requests. All that hold rules for a part of the state write by the one ledger of the term.
 package ledger
 
 import (
@@ -20,7 +18,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// rememberFor is how long request ids and what else is remembered for a while is kept at least.
+// rememberFor is how long request ids, and all else that is remembered for a while, are kept at least.
 const rememberFor = time.Hour
 
 // RenewalInterval is how often a fresh lease is taken for what is to be remembered.
@@ -210,8 +208,7 @@ func (l *Ledger) earlier(ctx context.Context, as Request, response proto.Message
 	return true, l.view.Await(ctx, item.Changed)
 }
 
-// Next returns a number that is larger than every incarnation of anything so
-// far: a record that it replaces was written at an earlier revision.
+// Next returns a number that is larger than every incarnation of anything so far: a record that it replaces was written at an earlier revision.
 func (l *Ledger) Next() uint64 { return uint64(l.view.Revision()) + 1 }
 
 // GoesOn reports whether somebody who registers as an incarnation is still the newest of its name, and keeps that. Zero is a new one;

@@ -73,7 +73,7 @@ func Dial(t testing.TB, config sdk.Config) *uplink.Uplink {
 	return connection
 }
 
-// Leader returns the manager that leads, once one that the test knows to run does.
+// Leader returns the manager that leads, once it is one of those that the test knows to run.
 func (c *Cluster) Leader(t testing.TB, among ...*Process) *Process {
 	t.Helper()
 	if len(among) == 0 {

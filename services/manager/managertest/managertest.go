@@ -125,7 +125,7 @@ func Client(t testing.TB, access string) *sdk.Client {
 	return client
 }
 
-// Enroll gives somebody an identity, and returns the configuration that uses it.
+// Enroll gives an identity to whomever the token is for, and returns the configuration that uses it.
 func (m *Manager) Enroll(t testing.TB, token sdk.Token) sdk.Config {
 	t.Helper()
 	text, _, err := m.Client(t).CreateToken(t.Context(), token)

@@ -112,7 +112,7 @@ func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 // Freeze has the process hang, until Thaw is called.
 func (p *Process) Freeze(t testing.TB) { testprocess.Freeze(t, p.cmd.Process) }
 
-// Thaw has it go on.
+// Thaw lets it go on.
 func (p *Process) Thaw(t testing.TB) { testprocess.Thaw(t, p.cmd.Process) }
 
 // Kill ends the process at once, as a crash would.

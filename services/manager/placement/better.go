@@ -5,19 +5,19 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// Enlarged returns the tree, as it is by what is measured now, with those agents that would be
-// used for its receivers and are not in it. They feed nobody yet.
+// Enlarged returns the tree, as it is by what is measured now, with all agents added that would be used for its receivers. Those that are added
+// feed nobody yet.
 func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
 	t = n.Remeasured(t)
 	for _, agent := range n.choose() {
-		if with, err := n.Return(t, agent); err == nil { // it fails for those that are there
+		if with, err := n.Return(t, agent); err == nil { // it fails for agents that are there already
 			t = with
 		}
 	}
 	return t
 }
 
-// Reduced returns the tree without the agents that feed nobody and were not in an earlier one.
+// Reduced returns the tree without the agents that feed nobody and were not in an earlier tree.
 func Reduced(t, earlier *tree.Tree) *tree.Tree {
 	names := t.Names()
 	for i := len(names) - 1; i >= 0; i-- { // from the bottom up
@@ -32,8 +32,8 @@ func Reduced(t, earlier *tree.Tree) *tree.Tree {
 	return t
 }
 
-// Nodes returns the nodes of a tree for which there may be better parents, as they are known now:
-// its agents, the receivers, and the sender, which may feed a better agent.
+// Nodes returns the nodes of a tree that may find better parents, as they are known now: its agents, the receivers, and the sender, which may
+// feed a better agent.
 func (n Network) Nodes(t *tree.Tree) (nodes []tree.Node) {
 	receivers := make(map[string]*groupv1.Member, len(n.Receivers))
 	for _, receiver := range n.Receivers {

@@ -16,9 +16,8 @@ type Directive struct {
 	Children []*groupv1.Neighbour
 }
 
-// Directives returns what each node of a tree does. Everybody dials towards the
-// sender, so only agents need an address, at those they feed and at the sender.
-// An agent that is absent is nobody's neighbour for now.
+// Directives returns what each node of a tree does. Everybody dials towards the sender. So only agents need an address, which those that they
+// feed and the sender are told. An agent that is absent is nobody's neighbour for now.
 func Directives(t *tree.Tree, absent []string, addresses func(agent string) []string) map[identity.ID]Directive {
 	directives := make(map[identity.ID]Directive, t.Len())
 	gone := func(name string) bool { return slices.Contains(absent, name) }

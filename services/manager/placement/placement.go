@@ -19,7 +19,7 @@ import (
 // ErrNoAgent says that there is no agent to use.
 var ErrNoAgent = errors.New("no session agent is online: start one, or let members relay")
 
-// The labels of a member that name its cluster where no agent of its node does.
+// The labels of a member that name its cluster, unless an agent on its node does.
 const (
 	zoneLabel           = "zone"
 	kubernetesZoneLabel = "topology.kubernetes.io/zone"
@@ -29,7 +29,7 @@ const (
 type Network struct {
 	Sender    *groupv1.Member
 	Receivers []*groupv1.Member
-	// Agents are all that may be used: those that are not Usable are left out.
+	// Agents are all agents that may be used: those that are not Usable are left out.
 	Agents []*agentv1.Agent
 	// LatencyBound is what a tree is built within; zero is no bound.
 	LatencyBound time.Duration
@@ -41,17 +41,17 @@ type Network struct {
 
 // Measured is what was measured of agents and members, by their names in trees.
 type Measured struct {
-	// Clusters are those that were found.
+	// Clusters are the clusters that were found.
 	Clusters map[string]string
 	RTT      tree.RTTs
 }
 
-// Usable tells whether an agent can take part: it is heard, and can be dialled.
+// Usable reports whether an agent can take part: it is heard, and can be dialled.
 func Usable(agent *agentv1.Agent) bool {
 	return agent.GetState() == agentv1.AgentState_AGENT_STATE_ONLINE && len(agent.GetAddresses()) > 0
 }
 
-// AgentID and MemberID name the nodes of a tree: an agent and a member may have the same name.
+// AgentID and MemberID return the names of nodes in a tree: an agent and a member may have the same name.
 func AgentID(name string) identity.ID  { return identity.ID{Role: identity.Agent, Name: name} }
 func MemberID(name string) identity.ID { return identity.ID{Role: identity.Member, Name: name} }
 
@@ -68,7 +68,7 @@ func (n Network) Build() (*tree.Tree, error) {
 	return n.overTransit(built, agents), nil
 }
 
-// buildOf returns the tree over some agents, of which those on the way are there for others' sake.
+// buildOf returns the tree over some agents. Those in onTheWay have no receivers of their own, and are there for others' sake.
 func (n Network) buildOf(agents, onTheWay []*agentv1.Agent) (*tree.Tree, error) {
 	byNode := onNodes(agents)
 	nodes := []tree.Node{n.member(n.Sender, byNode)}
@@ -99,8 +99,8 @@ func (n Network) measured() Measured {
 	return n.Measured()
 }
 
-// Join returns the tree with one more receiver and the agent that it needs, if that is not
-// used yet: the one of its own node, the strongest of its cluster, or the nearest.
+// Join returns the tree with one more receiver, and with the agent that this one needs if that is not used yet: the agent of its node, the
+// strongest of its cluster, or the nearest.
 func (n Network) Join(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) {
 	t = n.Remeasured(t)
 	c := n.begin()
@@ -136,7 +136,7 @@ func (n Network) Remeasured(t *tree.Tree) *tree.Tree {
 	return t.Measured(n.Measured().RTT)
 }
 
-// usable returns the agents that can take part, the one to prefer first.
+// usable returns the agents that can take part, those to prefer first.
 func (n Network) usable() []*agentv1.Agent {
 	usable := slices.DeleteFunc(slices.Clone(n.Agents), func(agent *agentv1.Agent) bool { return !Usable(agent) })
 	nodes := make(map[*agentv1.Agent]tree.Node, len(usable)) // made once, and not with each comparison
@@ -147,14 +147,13 @@ func (n Network) usable() []*agentv1.Agent {
 	return usable
 }
 
-// stronger orders agents: the one to prefer first.
+// stronger orders agents: the one to prefer comes first.
 func stronger(a, b *agentv1.Agent) int {
 	return tree.Stronger(Network{}.agent(a), Network{}.agent(b))
 }
 
-// choose returns the agents to use: those on the nodes of the sender and the receivers,
-// one for each other cluster that has receivers, more where they have many to feed, the nearest for each receiver of whose
-// cluster there is none, and one at least.
+// choose returns the agents to use: those on the nodes of the sender and the receivers; one for each other cluster that has receivers, and more
+// where it has many to feed; for each receiver whose cluster has none, the nearest; and one at least.
 func (n Network) choose() []*agentv1.Agent {
 	c := n.begin()
 	c.takeOccupied()
@@ -177,14 +176,14 @@ func (n Network) choose() []*agentv1.Agent {
 // chosen are the agents that are to be used.
 type chosen struct {
 	Network
-	usable  []*agentv1.Agent // the one to prefer first
-	ids     []string         // what those are called in trees
+	usable  []*agentv1.Agent // those to prefer first
+	ids     []string         // the names of usable in trees
 	byNode  map[string]*agentv1.Agent
 	agents  map[string]*agentv1.Agent
 	entered map[string]bool // clusters
 }
 
-// begin chooses none yet.
+// begin returns a choice in which no agent is taken yet.
 func (n Network) begin() *chosen {
 	c := &chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
 	c.byNode = onNodes(c.usable)
@@ -199,8 +198,8 @@ func (c *chosen) take(agent *agentv1.Agent) {
 	c.entered[c.clusterOf(agent)] = true
 }
 
-// takeOccupied takes the agents on the nodes of the sender and the receivers; of several on a node the one that feeds those
-// there: through another all would come to the node, and leave it, once more.
+// takeOccupied takes the agents on the nodes of the sender and the receivers. Of several on a node it takes the one that feeds the members
+// there: through another one, all bytes would come to the node, and leave it, once more.
 func (c *chosen) takeOccupied() {
 	occupied := map[string]bool{c.Sender.GetNode(): true}
 	for _, receiver := range c.Receivers {
@@ -213,7 +212,7 @@ func (c *chosen) takeOccupied() {
 	}
 }
 
-// isSecond tells whether another agent on its node is preferred.
+// isSecond reports whether another agent on its node is preferred.
 func (c *chosen) isSecond(agent *agentv1.Agent) bool {
 	return agent.GetNode() != "" && c.byNode[agent.GetNode()] != agent
 }
@@ -225,8 +224,8 @@ func (c *chosen) takeFor(receiver *groupv1.Member) {
 	}
 }
 
-// takeOwn takes the agent of a receiver's node; else the strongest of its cluster if none of it is taken. It reports
-// whether there is one.
+// takeOwn takes the agent of a receiver's node or, if there is none, the strongest of its cluster, unless one of that cluster is taken. It
+// reports whether there is such an agent.
 func (c *chosen) takeOwn(receiver *groupv1.Member) bool {
 	if own, has := c.byNode[receiver.GetNode()]; has {
 		c.take(own)
@@ -240,8 +239,8 @@ func (c *chosen) takeOwn(receiver *groupv1.Member) bool {
 	return strongest >= 0
 }
 
-// takeHelpers takes more agents of the clusters in which those that are taken have receivers to feed that are not on their nodes:
-// as many as let the last of these be done soonest. A bound on latency leaves no room for that.
+// takeHelpers takes more agents of clusters whose agents have to feed receivers that are not on their nodes: as many as let the last of these
+// receivers be done soonest. A bound on latency leaves no room for that.
 func (c *chosen) takeHelpers() {
 	if c.LatencyBound > 0 {
 		return
@@ -265,8 +264,8 @@ func (c *chosen) takeHelpers() {
 	}
 }
 
-// helpersIn returns how many agents of a cluster are taken, and the others, the strongest first, but for those that have not
-// half as much to give as it.
+// helpersIn returns how many agents of a cluster are taken, and the others, the strongest first. Others with less than half as much to give as
+// the strongest of them are left out.
 func (c *chosen) helpersIn(cluster string) (taken int, rest []*agentv1.Agent) {
 	for _, agent := range c.usable {
 		switch _, is := c.agents[agent.GetName()]; {
@@ -280,8 +279,8 @@ func (c *chosen) helpersIn(cluster string) (taken int, rest []*agentv1.Agent) {
 	return taken, rest
 }
 
-// takeNearest takes the agent with the shortest round trip to a receiver of whose cluster there is none, if one was measured.
-// Those of its zone are near, unless that was measured, too; one of them is enough.
+// takeNearest takes the agent with the shortest measured round trip to a receiver whose cluster has none. Agents of the receiver's zone count
+// as near, unless their round trip was measured, too; one of them is enough.
 func (c *chosen) takeNearest(receiver *groupv1.Member) {
 	own, times, id := c.clusterOfMember(receiver, c.byNode), c.measured().RTT.Nodes, MemberID(receiver.GetName()).String()
 	var nearest *agentv1.Agent
@@ -301,7 +300,7 @@ func (c *chosen) takeNearest(receiver *groupv1.Member) {
 	}
 }
 
-// onNodes returns the agent of each node, the one to prefer where there are several.
+// onNodes returns the agent of each node; where there are several, the one to prefer.
 func onNodes(agents []*agentv1.Agent) map[string]*agentv1.Agent {
 	byNode := make(map[string]*agentv1.Agent)
 	for _, agent := range agents {

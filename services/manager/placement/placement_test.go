@@ -41,7 +41,7 @@ func agent(name, node, zone string, uplink uint64) *agentv1.Agent {
 }
 
 var networks = map[string]placement.Network{
-	// A DaemonSet: an agent on every node; those of nodes without members stay out.
+	// A DaemonSet: an agent on every node; agents of nodes without members stay out.
 	"daemonset": {
 		Sender:    member("s", "n1"),
 		Receivers: []*groupv1.Member{member("r2", "n2"), member("r3", "n3"), member("r4", "n4")},
@@ -76,8 +76,8 @@ var networks = map[string]placement.Network{
 		Receivers: []*groupv1.Member{member("r1", ""), member("r2", "")},
 		Agents:    []*agentv1.Agent{agent("a1", "", "", 10), agent("a2", "", "", 20), agent("a3", "", "", 20)},
 	},
-	// Nobody says where anything is, and it was measured: two sites, each entered once; the member without an agent on
-	// its node is fed in its cluster, and the one that is near nothing by the nearest agent.
+	// Nobody says where anything is, but it was measured: two sites, each entered once. The member without an agent on its node is fed in its
+	// cluster, and the member that is near nothing by the nearest agent.
 	"measured": {
 		Sender: member("s", ""),
 		Receivers: []*groupv1.Member{
@@ -100,7 +100,7 @@ var networks = map[string]placement.Network{
 			}
 		},
 	},
-	// Agents that are on nobody's node share what would be too much for one uplink, but for the weak one.
+	// Agents that are on nobody's node share what would be too much for one uplink; the weak one takes no part.
 	"crowd": {
 		Sender: member("s", "", "zone=x"),
 		Receivers: []*groupv1.Member{
@@ -111,7 +111,7 @@ var networks = map[string]placement.Network{
 		},
 		Load: tree.Load{Bytes: 200e6},
 	},
-	// An agent and a member of the same name are two nodes, and one that is offline or cannot be dialled is none.
+	// An agent and a member of the same name are two nodes. An agent that is offline or cannot be dialled is none.
 	"names": {
 		Sender:    member("node-1", "n1"),
 		Receivers: []*groupv1.Member{member("node-2", "n2"), member("node-3", "n3")},
@@ -140,7 +140,7 @@ func wantGolden(t *testing.T, name, got string) {
 	}
 }
 
-// draw shows a tree and what it has everybody do.
+// draw shows a tree and what each of its nodes has to do.
 func draw(t *tree.Tree, absent ...string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, t)
@@ -182,7 +182,7 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// One that joins is fed by the agent of its node, which is taken in if it was not used.
+// A member that joins is fed by the agent of its node, which is taken in if it was not used.
 func TestJoin(t *testing.T) {
 	network := networks["daemonset"]
 	joined, err := network.Join(build(t, network), member("late", "n5"))
@@ -195,8 +195,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// "A cluster is entered once": what crosses between two sites crosses for each agent of the
-// far one until the sites are found.
+// "A cluster is entered once": until the sites are found, what crosses between two of them crosses for each agent of the far one.
 func TestFoundClustersAreEnteredOnce(t *testing.T) {
 	network := placement.Network{Sender: member("s", "z1")}
 	clusters := make(map[string]string)
@@ -223,7 +222,7 @@ func TestFoundClustersAreEnteredOnce(t *testing.T) {
 	}
 }
 
-// One that joins late takes along the agent of its cluster, or the nearest where that has none, if none of them is used yet.
+// A member that joins late takes along the agent of its cluster, or the nearest agent where its cluster has none, if no such agent is used yet.
 func TestJoinMeasured(t *testing.T) {
 	network := networks["measured"]
 	network.Receivers = network.Receivers[:2]
@@ -252,14 +251,14 @@ func TestJoinMeasured(t *testing.T) {
 	}
 }
 
-// Who is absent is nobody's neighbour; the others' links stay.
+// An agent that is absent is nobody's neighbour; the others' links stay.
 func TestAbsent(t *testing.T) {
 	built := build(t, networks["unknown"])
 	wantGolden(t, "unknown-absent", draw(built, "agent/a2"))
 }
 
-// "An agent on the path is used where it saves a copy on an expensive link": four sites that are 100 ms away, each behind
-// the same hub, which has no receiver.
+// "An agent on the path is used where it saves a copy on an expensive link": four sites that are 100 ms away, each behind the same hub, which
+// has no receiver.
 func TestAgentOnTheWay(t *testing.T) {
 	sites := []string{"c1", "c2", "c3", "c4"}
 	n := placement.Network{Sender: member("s", "n0"), Load: tree.Load{Bytes: 100_000}, Agents: []*agentv1.Agent{agent("a0", "n0", "home", 0), agent("hub", "n9", "hub", 0), agent("away", "n8", "away", 0)}}
@@ -292,8 +291,8 @@ func TestAgentOnTheWay(t *testing.T) {
 	wantFedByHub(false) // a detour
 }
 
-// Of several agents on a node, as where a member relays beside a session agent, one is used: the other would take all that comes
-// to the node once more.
+// Of several agents on a node, as where a member relays beside a session agent, one is used: through another, all bytes would come to the node
+// once more.
 func TestOneAgentOfANode(t *testing.T) {
 	network := placement.Network{
 		Sender: member("s", "n1"), Receivers: []*groupv1.Member{member("r2", "n2"), member("r3", "n3")},
@@ -325,8 +324,8 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
-// A better parent that appears is found among all agents that would be used now, and of those
-// that were not in the tree only the one that feeds somebody stays.
+// A better parent that appears is found among all agents that would be used now. Of those that were not in the tree, only the one that feeds
+// somebody stays.
 func TestBetterParents(t *testing.T) {
 	network := networks["daemonset"]
 	network.Agents = slices.DeleteFunc(slices.Clone(network.Agents), func(a *agentv1.Agent) bool { return a.GetName() == "a3" || a.GetName() == "a2" })
@@ -353,7 +352,7 @@ func TestBetterParents(t *testing.T) {
 	}
 }
 
-// A zone is where an agent is looked for as long as nothing else was measured, whatever the order of receivers.
+// An agent is looked for in the receiver's zone as long as nothing else was measured, whatever the order of receivers.
 func TestMeasuredBeforeZone(t *testing.T) {
 	between := func(agent, member string) tree.Pair {
 		return tree.Pair{A: placement.AgentID(agent).String(), B: placement.MemberID(member).String()}

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// transitMost is how many agents without receivers a tree has at most, and transitTried how many are tried
-	// for each of them.
+	// transitMost is how many agents without receivers a tree has at most. transitTried is how many are tried for each of them.
 	transitMost  = 3
 	transitTried = 8
-	// sparing is what of a tree's hops is left, at most, where an agent without receivers is worth it, and
-	// transitDelay by how much the last member may get its bytes later.
+	// sparing is how much of the length of a tree's hops may be left, at most, for an agent without receivers to be worth it. transitDelay is
+	// by how much later the last member may then get its bytes.
 	sparing      = 0.8
 	transitDelay = 5 * time.Millisecond
 )
 
-// overTransit returns the tree with agents that have no receivers, where copies over long links are spared by that:
-// one that is on the way to several far clusters is fed once, and copies for them.
+// overTransit returns the tree with agents that have no receivers, where that spares copies over long links: an agent on the way to several far
+// clusters is fed once, and copies for them.
 func (n Network) overTransit(built *tree.Tree, chosen []*agentv1.Agent) *tree.Tree {
 	var onTheWay []*agentv1.Agent
 	for len(onTheWay) < transitMost {
@@ -51,8 +50,8 @@ func (n Network) viaOne(built *tree.Tree, chosen, onTheWay []*agentv1.Agent) (be
 	return best, agent
 }
 
-// candidates returns the strongest agents of clusters of which none is used, those first that are the nearest to two
-// that are.
+// candidates returns the strongest agent of each cluster of which none is chosen. Those come first whose two nearest chosen agents are the
+// nearest.
 func (n Network) candidates(chosen []*agentv1.Agent) []*agentv1.Agent {
 	type candidate struct {
 		*agentv1.Agent
@@ -87,7 +86,7 @@ func (n Network) candidates(chosen []*agentv1.Agent) []*agentv1.Agent {
 	return agents
 }
 
-// rtt returns the round trip between two agents, or else that between their clusters.
+// rtt returns the round trip between two agents or, if that was not measured, between their clusters.
 func (n Network) rtt(a, b *agentv1.Agent) (time.Duration, bool) {
 	times := n.measured().RTT
 	for _, between := range []struct {

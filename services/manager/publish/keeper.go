@@ -19,7 +19,7 @@ import (
 type Credential struct {
 	Secret string
 	ID     identity.ID
-	// Hosts are DNS names of who has it.
+	// Hosts are the DNS names of the credential's holder.
 	Hosts []string
 	// Endpoint is where its config.yaml says that the managers are; empty writes none.
 	Endpoint string
@@ -29,25 +29,25 @@ type Credential struct {
 type Keeper struct {
 	Objects Objects
 	CA      *identity.CA
-	// ConfigMap is where those find the certificates of the authorities who are to enroll: first that by which the managers are
-	// known. Empty publishes none.
+	// ConfigMap is where those that are to enroll find the certificates of the authorities: first the one by which the managers are known.
+	// Empty publishes none.
 	ConfigMap   string
 	Credentials []Credential
-	// Leading says whether this manager leads; Stamp is the stamp of a certificate of now.
+	// Leading says whether this manager leads. Stamp returns the stamp for a certificate that is issued now.
 	Leading func() bool
 	Stamp   func() identity.Stamp
 	Log     *slog.Logger
 }
 
 const (
-	// look is how often it is looked whether something is due.
+	// look is how often the keeper looks whether something is due.
 	look = 2 * time.Second
-	// again is after how long it is seen to that what was published is there still: others may empty an object, or write it anew.
+	// again is how often it checks that what was published is still there: others may empty an object, or write it anew.
 	again = time.Minute
 )
 
-// Run publishes them until ctx is done. While the API server does not answer, it is asked again; what it refuses from the beginning
-// has to be seen to.
+// Run publishes them until ctx is done. While the API server does not answer, it is asked again. Run ends if the API server refuses the
+// certificates from the beginning: somebody has to see to that.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -67,13 +67,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// authority is what was published of the authorities.
+// authority is what was last published of the authorities.
 type authority struct {
 	published []byte
 	due       time.Time
 }
 
-// publishAuthority publishes the certificates when they are others than before, as those of another issuer may be, and now and then.
+// publishAuthority publishes the certificates when they have changed, as those of another issuer may, and now and then anyway.
 func (k *Keeper) publishAuthority(ctx context.Context, was *authority) error {
 	is, now := k.CA.AuthoritiesPEM(), time.Now()
 	if k.ConfigMap == "" || bytes.Equal(is, was.published) && now.Before(was.due) {
@@ -92,7 +92,7 @@ func (k *Keeper) publishAuthority(ctx context.Context, was *authority) error {
 	return nil
 }
 
-// turn is when a credential is to be renewed, and when to be looked at.
+// turn is when a credential is to be renewed, and when its Secret is to be looked at.
 type turn struct{ renew, check time.Time }
 
 // keep renews a credential at half of its life, and when its Secret is found to be empty.

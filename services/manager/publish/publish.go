@@ -36,18 +36,18 @@ const (
 	operatorConfig = "config.yaml"
 )
 
-// Sharing is how managers come to the same CA, through a Secret.
+// Sharing is how managers come to have the same CA, through a Secret.
 type Sharing struct {
 	Objects                  Objects
 	Secret, Dir, TrustDomain string
 	// Follow says that this manager waits for another one's CA, unless it has had one before.
 	Follow bool
-	// MayMake says why no new CA may be made although there is none, as where a store is there already; nil says nothing.
+	// MayMake says why no new CA may be made although there is none, as where there is a store already; nil allows it.
 	MayMake func(ctx context.Context) error
-	// Founding is a file that is there from before a new CA is offered: who has made the CA, and nobody else, may
-	// found what belongs to it. Empty writes none.
+	// Founding is a file that is written before a new CA is offered: only the manager that made the CA may found what belongs to it. Empty
+	// writes none.
 	Founding string
-	// Store is of what kind the store is that belongs to the CA. Keep notes it beside the CA, so that no other is taken for it.
+	// Store is the kind of the store that belongs to the CA. Keep notes it beside the CA, so that no other store is taken for the CA's.
 	Store string
 	Log   *slog.Logger
 }
@@ -55,9 +55,8 @@ type Sharing struct {
 // followPause is the pause before a manager looks again for the CA of another.
 const followPause = time.Second
 
-// Run has the directory hold the CA that is in the Secret. Where the Secret is empty, the
-// directory's CA, or else a new one, goes into it: whichever manager is first. While the API server does
-// not answer, a manager goes on with the CA that it has: the managers outlive that.
+// Run makes the directory hold the CA that is in the Secret. If the Secret is empty, the directory's CA, or else a new one, goes into it:
+// whichever manager is first decides. While the API server does not answer, a manager goes on with the CA that it has: managers outlive that.
 func (s Sharing) Run(ctx context.Context) error {
 	err := s.run(ctx)
 	if !errors.Is(err, kubernetes.ErrNoAnswer) || !has(s.Dir) {
@@ -119,8 +118,8 @@ func (s Sharing) begin(ctx context.Context) error {
 	return founding(s.Founding)
 }
 
-// MayClaim says why a store that belongs to nobody is not the CA's: there is one already, which knows the groups, and who is revoked. An etcd
-// that has lost its data, or another, does not; nor can it be told where the Secret cannot be read.
+// MayClaim says why a store that belongs to nobody is not the CA's: the CA has a store already, which knows the groups, and who is revoked. An
+// etcd that has lost its data, or another one, does not know them. If the Secret cannot be read, that cannot be told either.
 func (s Sharing) MayClaim(ctx context.Context) error {
 	shared, _, err := s.Objects.Secret(ctx, s.Secret)
 	if err != nil {
@@ -133,8 +132,9 @@ func (s Sharing) MayClaim(ctx context.Context) error {
 	return nil
 }
 
-// Keep has the Secret go on to hold the CA of the directory until ctx is done, and that it has a store: it may be emptied, and then takes the
-// only copy along that others find. Where the API server answers for the first time, what would have kept the manager from starting ends it.
+// Keep makes sure, until ctx is done, that the Secret holds the CA of the directory and says that the CA has a store: somebody may empty the
+// Secret, and with it the only copy that other managers find. When the API server answers for the first time, what would have kept the manager
+// from starting ends it.
 func (s Sharing) Keep(ctx context.Context) error {
 	next, answered := time.Duration(0), false
 	for {
@@ -157,7 +157,7 @@ func (s Sharing) Keep(ctx context.Context) error {
 	}
 }
 
-// putBack has a Secret that is empty, or without a note of the store, hold both, and reports where there is another CA.
+// putBack fills a Secret that is empty, or has no note of the store. It fails if the Secret holds another CA.
 func (s Sharing) putBack(ctx context.Context) error {
 	shared, version, err := s.Objects.Secret(ctx, s.Secret)
 	if err != nil {

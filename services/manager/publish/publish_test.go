@@ -27,7 +27,7 @@ type memory struct {
 	secrets    map[string]map[string][]byte
 	configMaps map[string]map[string]string
 	version    int
-	away       error  // what is answered, if it is not nil
+	away       error  // what is answered, unless it is nil
 	raced      func() // called once before a Secret is set, as if by a faster manager
 }
 
@@ -65,7 +65,7 @@ func (m *memory) SetConfigMap(_ context.Context, name string, data map[string]st
 	return m.away
 }
 
-// answer has what is asked be answered so, from now on.
+// answer makes this the answer to all that is asked from now on.
 func (m *memory) answer(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func certificateIn(t *testing.T, dir string) []byte {
 	return text
 }
 
-// Whoever is first decides, and all have the same CA: also when two are first at once.
+// Whichever manager is first decides, and all have the same CA, also when two are first at once.
 func TestManagersShareOneCA(t *testing.T) {
 	objects := newMemory()
 	first, second := t.TempDir(), t.TempDir()
@@ -106,7 +106,7 @@ func TestManagersShareOneCA(t *testing.T) {
 	}
 }
 
-// Who follows never makes a CA; who has made one, and nobody else, may found a store that belongs to it.
+// A manager that follows never makes a CA. The manager that has made one, and no other, may found a store that belongs to it.
 func TestFollowersWaitForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, first, second := newMemory(), t.TempDir(), t.TempDir()
@@ -173,7 +173,7 @@ func TestAnotherCAIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// A manager that has the CA begins also while the API server does not answer; one that has none cannot, and a refusal has to be seen to.
+// A manager that has the CA begins also while the API server does not answer. A manager that has none cannot, and a refusal has to be seen to.
 func TestManagersOutliveTheAPIServer(t *testing.T) {
 	objects, dir := newMemory(), t.TempDir()
 	if err := share(t, objects, dir); err != nil {
@@ -221,7 +221,7 @@ func TestTheCertificateIsPublishedInTheEnd(t *testing.T) {
 	})
 }
 
-// The certificates in the ConfigMap are those of now: of another issuer they may become others, and somebody may empty it.
+// The certificates in the ConfigMap are the current ones: another issuer's may change, and somebody may empty the ConfigMap.
 func TestTheCertificatesArePublishedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := newMemory()
@@ -276,8 +276,8 @@ func newCA(t *testing.T) *identity.CA {
 	return ca
 }
 
-// A manager that went on without an answer shares its CA later, and puts it back where somebody has emptied the Secret; one that has
-// another CA than all others ends.
+// A manager that went on without an answer shares its CA later, and puts it back if somebody has emptied the Secret. A manager that has another
+// CA than all others ends.
 func TestTheCAIsPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, dir := newMemory(), t.TempDir()
@@ -327,8 +327,8 @@ func TestNoCAIsMadeBesideAStore(t *testing.T) {
 	}
 }
 
-// That the CA has a store is noted at once, also where an earlier version has not done so, and again where the Secret was emptied: an empty store is not
-// its then, nor is one where that cannot be told.
+// It is noted at once that the CA has a store, also where an earlier version has not done so, and again where the Secret was emptied. An empty
+// store is then not the CA's, nor is one where that cannot be told.
 func TestTheCAHasOneStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects, dir := newMemory(), t.TempDir()
@@ -359,7 +359,7 @@ func TestTheCAHasOneStore(t *testing.T) {
 	})
 }
 
-// Credentials are good, say where the managers are, and are made anew at half of their life: by the leader alone.
+// Credentials are good, say where the managers are, and are made anew at half of their life, only by the leader.
 func TestCredentialsStayFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := newMemory()

@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// presence is how the manager hears a replicator.
+// presence is what this manager hears of a replicator.
 type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	since      time.Time   // when it was opened or closed
@@ -45,11 +45,11 @@ func (d *Desk) isOnline(name string) bool {
 	return !online.IsZero()
 }
 
-// heardWithin is how long ago somebody was heard of last who is waited for: some reports may be late.
+// heardWithin is how long ago a replicator that is waited for may last have been heard: some reports may be late.
 const heardWithin = 2 * IdleInterval
 
-// isHeard reports whether a replicator is online, and not silent already: one whose machine is gone is offline only
-// when it was silent for long.
+// isHeard reports whether a replicator is online, and not silent already: one whose machine is gone counts as offline only after a long
+// silence.
 func (d *Desk) isHeard(name string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,8 +68,8 @@ func (d *Desk) Away() (all []*groupv1.Away) {
 	return all
 }
 
-// lastHeard returns when a replicator said something; who said nothing under this leader might have until it began. The
-// caller has the lock.
+// lastHeard returns when a replicator last said something. One that has said nothing to this leader may have spoken until this leader began.
+// The caller has the lock.
 func (d *Desk) lastHeard(name string) time.Time {
 	if p := d.presences[name]; p != nil {
 		return p.heard
@@ -116,8 +116,8 @@ func checkRegistration(asked *replicav1.Registration) error {
 	return problems.Err()
 }
 
-// Register notes a replicator and returns its incarnation. One that goes on as an
-// incarnation that is still the newest keeps it, and may be on other LANs by then.
+// Register notes a replicator and returns its incarnation. A replicator that goes on as an incarnation that is still the newest keeps that, and
+// may be on other LANs by then.
 func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Registration) (incarnation uint64, err error) {
 	if err := checkRegistration(asked); err != nil {
 		return 0, err
@@ -161,7 +161,7 @@ type Attachment struct {
 	name        string
 	incarnation uint64
 	wake        chan struct{}
-	sent        *replicav1.Tasks // what it knows; nil at first
+	sent        *replicav1.Tasks // what it was last told; nil at first
 }
 
 // Attach attaches the control stream of a replicator that has registered.
@@ -194,11 +194,10 @@ func (a *Attachment) Wake() <-chan struct{} { return a.wake }
 // Ended is closed when the desk is no longer kept: another leader may be found.
 func (a *Attachment) Ended() <-chan struct{} { return a.desk.ended }
 
-// Busy tells whether the replicator has anything to do.
+// Busy reports whether the replicator has anything to do.
 func (a *Attachment) Busy() bool { return len(a.sent.GetCurrent()) > 0 }
 
-// Next returns all that the replicator has to do, in one message, if that has changed since
-// it was last asked for.
+// Next returns all that the replicator has to do, in one message, if that has changed since the last call.
 func (a *Attachment) Next() []*replicav1.Tasks {
 	tasks := a.desk.tasks(a.name, a.incarnation)
 	if a.sent != nil && proto.Equal(tasks, a.sent) {
@@ -208,7 +207,7 @@ func (a *Attachment) Next() []*replicav1.Tasks {
 	return []*replicav1.Tasks{tasks}
 }
 
-// wakeAll has every replicator be told what has changed for it.
+// wakeAll has every replicator told what has changed for it.
 func (d *Desk) wakeAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,8 +223,8 @@ func (d *Desk) wakeAll() {
 	d.announce()
 }
 
-// tasks returns all that a replicator has to do, the same whichever manager leads, but for whether all have said that they know
-// the key. Who has no part is never told that.
+// tasks returns all that a replicator has to do. It is the same whichever manager leads, except for whether all have said that they know the
+// key. A replicator that has no part is never told that.
 func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 	tasks := new(replicav1.Tasks)
 	for _, r := range d.view.Replications(view.Replication.Running) {
@@ -248,7 +247,7 @@ func (d *Desk) tasks(name string, incarnation uint64) *replicav1.Tasks {
 	return tasks
 }
 
-// unproven are the replicas that cannot prove their names: they run an earlier version.
+// unproven returns the replicas that cannot prove their names, since they run an earlier version.
 func (d *Desk) unproven(record *replicav1.Replication) (names []string) {
 	for _, replica := range record.GetReplicas() {
 		if r, registered := d.view.Replicator(replica.GetName()); registered && !r.GetProvesName() {
@@ -258,7 +257,7 @@ func (d *Desk) unproven(record *replicav1.Replication) (names []string) {
 	return names
 }
 
-// overAgents are the replicas to which session agents carry it.
+// overAgents returns the replicas to which session agents carry it.
 func overAgents(record *replicav1.Replication) (names []string) {
 	for _, replica := range record.GetReplicas() {
 		if replica.GetOverAgents() {
@@ -275,7 +274,7 @@ func (d *Desk) receiveTask(r *managerv1.ReplicationRecord, replica *replicav1.Re
 	}
 	if len(r.GetNameSecret()) > 0 {
 		task.NameKey = fast.NameKey(r.GetNameSecret(), replica.GetName())
-		sender, _ := d.view.Replicator(record.GetSender()) // one of an earlier version does not
+		sender, _ := d.view.Replicator(record.GetSender()) // a sender of an earlier version does not
 		task.SenderProves = sender.GetProvesSending() && sender.GetIncarnation() == r.GetSenderIncarnation()
 	}
 	if replica.GetOverAgents() {
@@ -345,7 +344,7 @@ func (d *Desk) takeSending(from *Attachment, said *replicav1.SendReport, now tim
 	p.hear(heard)
 }
 
-// namesOf returns who the replicas are.
+// namesOf returns the names of the replicas.
 func namesOf(r view.Replication) map[string]bool {
 	names := make(map[string]bool, len(r.GetReplication().GetReplicas()))
 	for _, replica := range r.GetReplication().GetReplicas() {
@@ -366,6 +365,6 @@ func (d *Desk) takeReceiving(from string, said *replicav1.ReceiveReport) {
 		d.poke()
 	}
 	heard := heardReceiving(said)
-	heard.Bytes = max(heard.GetBytes(), earlier.GetBytes()) // who waits for session agents has none of theirs, and what multicast has brought
+	heard.Bytes = max(heard.GetBytes(), earlier.GetBytes()) // one that waits for session agents keeps what multicast brought
 	p.receiving[from] = heard
 }

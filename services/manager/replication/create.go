@@ -22,9 +22,9 @@ import (
 const (
 	// maxRunning is how many replications run at once.
 	maxRunning = 64
-	// maxReplicas is how many one has: a sender serves little more.
+	// maxReplicas is how many replicas one replication has at most: a sender serves little more.
 	maxReplicas = 1000
-	// keyBytes is how long a replication's key is, and what its replicas' are derived from.
+	// keyBytes is the length of a replication's key, and of the secret that its replicas' keys are derived from.
 	keyBytes = 32
 	// maxText is how long a path or a selector can be.
 	maxText = 4096
@@ -48,7 +48,7 @@ func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *replicav1.
 		return nil, err
 	}
 	begun := response.GetReplication()
-	if begun.GetId() == id { // and not the answer to an earlier request
+	if begun.GetId() == id { // not the answer to an earlier request
 		d.metrics.started.Inc()
 		d.log.Info("a replication begins", "replication", id, "sender", begun.GetSender(), "replicas", begun.GetReplicaCount())
 	}
@@ -83,7 +83,7 @@ func checkSpec(spec *replicav1.ReplicationSpec) error {
 	return problems.Err()
 }
 
-// creation is a replication on its way.
+// creation is a replication that is being created.
 type creation struct {
 	desk *Desk
 	spec *replicav1.ReplicationSpec
@@ -109,7 +109,7 @@ func (c *creation) plan(response *replicav1.CreateReplicationResponse) (ledger.P
 	}
 	record := &managerv1.ReplicationRecord{Replication: replication, Key: newKey(), NameSecret: newKey(), SenderIncarnation: sender.GetIncarnation()}
 	for _, replica := range replication.GetReplicas() {
-		if c.desk.isPutOut(record, replica.GetName()) { // already: it is never told the key
+		if c.desk.isPutOut(record, replica.GetName()) { // its identity was revoked already: it is never told the key
 			record.PutOut = append(record.PutOut, replica.GetName())
 		}
 	}
@@ -124,7 +124,7 @@ func newKey() []byte {
 	return key
 }
 
-// sender finds the replicator that is named, or that is on the node that is.
+// sender finds the replicator that is named, or the one that runs on the node that is named.
 func (c *creation) sender(all []*replicav1.Replicator) (*replicav1.Replicator, error) {
 	named := c.spec.GetSourceNode()
 	var found []*replicav1.Replicator
@@ -148,7 +148,7 @@ func (c *creation) sender(all []*replicav1.Replicator) (*replicav1.Replicator, e
 	return found[0], nil
 }
 
-// replicas returns who gets it.
+// replicas returns the replicas that are to get it.
 func (c *creation) replicas(all []*replicav1.Replicator, sender *replicav1.Replicator) (replicas []*replicav1.Replica, err error) {
 	selected, err := parseSelector(c.spec.GetSelector())
 	if err != nil {

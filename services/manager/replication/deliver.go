@@ -30,8 +30,8 @@ func (d *Desk) canDeliver() bool {
 	return len(agents) > 0
 }
 
-// isToDevice reports whether session agents carry a replication onto block devices now, and so as a stream. A path in /dev is
-// one, by whatever link, and also at replicators of earlier versions, which do not tell their devices from their directories.
+// isToDevice reports whether session agents now carry a replication onto block devices, and so as a stream. A path in /dev counts as a device,
+// by whatever link, and also at replicators of earlier versions, which do not tell their devices from their directories.
 func (d *Desk) isToDevice(r *replicav1.Replication) bool {
 	target := r.GetSpec().GetTargetPath()
 	if r.GetSpec().GetDeviceSerial() != "" || strings.HasPrefix(target, "/dev/") {
@@ -44,7 +44,7 @@ func (d *Desk) isToDevice(r *replicav1.Replication) bool {
 	})
 }
 
-// reroute has session agents carry it to some replicas from now on.
+// reroute has session agents carry the replication to some replicas from now on.
 func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord, to []string) error {
 	if len(to) == 0 {
 		return nil

@@ -30,8 +30,8 @@ const (
 	Patience     = 10 * time.Second
 	// stepInterval is how often all that run are looked at.
 	stepInterval = 250 * time.Millisecond
-	// pokePause is how far apart they are looked at at least for what replicators say: a thousand replicas may be done within seconds, and
-	// each look writes all that is new of a replication, and has everybody be told what there is to do.
+	// pokePause is the least time between two looks that reports of replicators bring about: a thousand replicas may be done within seconds,
+	// and each look writes all that is new of a replication, and tells everybody what there is to do.
 	pokePause = 50 * time.Millisecond
 	// forgetInterval is how often old ones are looked for.
 	forgetInterval = 10 * time.Second
@@ -147,12 +147,12 @@ func (d *Desk) step(ctx context.Context) {
 type progress struct {
 	inherited  bool                             // it began under another leader
 	sending    *replicav1.SendReport            // nil before the first
-	members    map[string]*replicav1.SendMember // what is said in it of each replica
+	members    map[string]*replicav1.SendMember // what it says of each replica
 	announcing time.Time                        // since when
 	ended      time.Time
-	settled    time.Time // since when it is known how it went for all
+	settled    time.Time // since when the outcome at all replicas is known
 	receiving  map[string]*replicav1.ReceiveReport
-	delivered  map[string]time.Time // by session agents, since when
+	delivered  map[string]time.Time // since when session agents have delivered it, by replica
 }
 
 // of returns the progress of a replication. The caller has the lock.
@@ -165,7 +165,7 @@ func (d *Desk) of(id string) *progress {
 	return p
 }
 
-// hear notes what a sender has said.
+// hear notes what the sender has reported.
 func (p *progress) hear(said *replicav1.SendReport) {
 	p.sending, p.members = said, make(map[string]*replicav1.SendMember, len(said.GetMembers()))
 	for _, member := range said.GetMembers() {

@@ -29,15 +29,15 @@ func newDesk() *Desk {
 	return Lead(ledger.Open(new(store.Term), nil, shown), nil, shown, nil, new(hears), Places{}, nil, log)
 }
 
-// What one replicator says is looked at immediately, and what a thousand say soon after one another together: each look writes all that is
-// new, and has everybody be told what there is to do.
+// What one replicator says is looked at immediately. What a thousand say soon after one another is looked at together: each look writes all
+// that is new, and has everybody told what there is to do.
 func TestWhatComesTogetherIsLookedAtTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
-		looks := func() bool { // whether it was looked: what is known of a replication that does not run goes by that
+		looks := func() bool { // whether there was a look: it forgets what is known of a replication that does not run
 			synctest.Wait()
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -62,7 +62,7 @@ func TestWhatComesTogetherIsLookedAtTogether(t *testing.T) {
 	})
 }
 
-// BenchmarkFacts is of as many replications as can run, to as many replicas as each can have, of each of which the sender speaks.
+// BenchmarkFacts has as many replications as can run, each with as many replicas as it can have, of each of which the sender speaks.
 func BenchmarkFacts(b *testing.B) {
 	d := newDesk()
 	said, record := new(replicav1.SendReport), new(replicav1.Replication)

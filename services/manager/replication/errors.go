@@ -8,7 +8,7 @@ var (
 	ErrNoReplicas = errors.New("no replicator is selected")
 	// ErrNoSender says that no replicator can send.
 	ErrNoSender = errors.New("no replicator can send from there")
-	// ErrTooMany says that as many replications run, or have replicas, as may.
+	// ErrTooMany says that as many replications run as may, or that one would have more replicas than it may.
 	ErrTooMany = errors.New("as many as may")
 	// ErrAmbiguous says that several things are meant.
 	ErrAmbiguous = errors.New("it is not clear which is meant")

@@ -7,12 +7,11 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
-// A replicator that comes while a replication runs that selects it takes part, if others in its LAN
-// are still being sent to: what it missed is sent again to that LAN's group, once for all who came
-// late, when the others have everything. A LAN that has no part in the replication gets none, and
-// neither does one in which all has ended: nobody is sending there.
+// A replicator that comes while a replication runs that selects it takes part, if others in its LAN are still being sent to. What it missed is
+// sent again to that LAN's group when the others have everything, once for all that came late. A LAN that has no part in the replication gets
+// none, and neither does a LAN in which all replicas have ended: nobody is sending there.
 
-// latecomers are the replicas that a replication gets in addition.
+// latecomers returns the replicas that a replication gets in addition.
 func latecomers(record *replicav1.Replication, all []*replicav1.Replicator, online func(name string) bool) (late []*replicav1.Replica) {
 	selected, err := parseSelector(record.GetSpec().GetSelector())
 	at := slices.IndexFunc(all, func(r *replicav1.Replicator) bool { return r.GetName() == record.GetSender() })
@@ -42,7 +41,7 @@ func newReplica(selected selector, sender, r *replicav1.Replicator) *replicav1.R
 	}
 }
 
-// admit adds those who came late to a replication that goes on.
+// admit adds the replicators that came late to a replication that goes on.
 func (d *Desk) admit(record *replicav1.Replication) {
 	d.mu.Lock()
 	isSending := d.of(record.GetId()).ended.IsZero()

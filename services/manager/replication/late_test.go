@@ -6,8 +6,8 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
-// Who is selected, online, and in a LAN where somebody is still waited for who hears the sender takes
-// part; who has a part, or had one, gets none again.
+// A replicator takes part if it is selected, online, and in a LAN where a replica that hears the sender is still waited for. A replicator that
+// has a part, or had one, gets none again.
 func TestLatecomers(t *testing.T) {
 	const (
 		waiting  = replicav1.ReplicaState_REPLICA_STATE_WAITING

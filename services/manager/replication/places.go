@@ -33,7 +33,7 @@ func ParsePlaces(groups, ports string) (Places, error) {
 	return p, nil
 }
 
-// portOf reads a port; what is none is 0.
+// portOf reads a port; 0 if the text is none.
 func portOf(text string) uint16 {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {

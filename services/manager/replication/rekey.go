@@ -11,15 +11,15 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// When the identity of a replica is revoked while a replication runs, it has no part any more, and the others get another key:
-// in their tasks, over streams of which both ends are checked. Each says in its report that it has it. When all that wait
-// have, the sender is told, and seals with it; after 2 s it does so in any case. Whoever has the key that was is meant, also
-// a replica that is complete already.
+// When the identity of a replica is revoked while a replication runs, that replica has no part any more, and the others get another key: in
+// their tasks, over streams of which both ends are checked. Each says in its report that it has the key. When all that are waited for have said
+// so, the sender is told, and seals with that key; after 2 s it does so in any case. A replica that is complete is put out, too, since it has
+// the former key.
 
-// rekeyPause is how far apart keys are: identities that are revoked one after another share one.
+// rekeyPause is the least time between two keys: identities that are revoked one after another share one.
 const rekeyPause = time.Second
 
-// isPutOut reports whether the identity of a replica was revoked after it registered; of one that has left, since the sender did.
+// isPutOut reports whether the identity of a replica was revoked after it registered or, if it has left, after the sender registered.
 func (d *Desk) isPutOut(r *managerv1.ReplicationRecord, name string) bool {
 	since := r.GetSenderIncarnation()
 	if known, registered := d.view.Replicator(name); registered {
@@ -28,7 +28,7 @@ func (d *Desk) isPutOut(r *managerv1.ReplicationRecord, name string) bool {
 	return d.view.IsPutOut(identity.ID{Role: identity.Replicator, Name: name}, since)
 }
 
-// rekey puts out who is revoked, and makes another key if that is due.
+// rekey puts out the replicas whose identities are revoked, and makes another key if that is due.
 func (d *Desk) rekey(record *managerv1.ReplicationRecord, f facts) {
 	out, earlier := putOut(record, f), d.withoutKeys(record.GetReplication())
 	log := d.log.With("replication", record.GetReplication().GetId())
@@ -46,7 +46,7 @@ func (d *Desk) rekey(record *managerv1.ReplicationRecord, f facts) {
 	log.Info("a replication gets another key", "number", record.GetKeyNumber())
 }
 
-// putOut notes in a record whose identities were revoked, and returns those that it did not have.
+// putOut notes in a record which replicas' identities were revoked, and returns those that the record did not have yet.
 func putOut(record *managerv1.ReplicationRecord, f facts) (out []string) {
 	for _, replica := range f.replicas {
 		if replica.putOut && !slices.Contains(record.GetPutOut(), replica.name) {
@@ -64,7 +64,7 @@ func isKeyDue(record *managerv1.ReplicationRecord, now time.Time) bool {
 	return record.GetKeyIsDue() && (since >= rekeyPause || since < 0) // the clock of the manager that led before may be ahead
 }
 
-// withoutKeys are those who have to take another key, and cannot: they run an earlier version.
+// withoutKeys returns the replicators that would have to take another key and cannot, since they run an earlier version.
 func (d *Desk) withoutKeys(r *replicav1.Replication) (earlier []string) {
 	for _, name := range append(listeners(r), r.GetSender()) {
 		if known, registered := d.view.Replicator(name); registered && !known.GetTakesKeys() {
@@ -74,7 +74,7 @@ func (d *Desk) withoutKeys(r *replicav1.Replication) (earlier []string) {
 	return earlier
 }
 
-// listeners are the replicas that are waited for, and hear the sender by multicast.
+// listeners returns the replicas that are waited for and hear the sender by multicast.
 func listeners(r *replicav1.Replication) (names []string) {
 	for _, replica := range r.GetReplicas() {
 		if replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING && !replica.GetOverAgents() {
@@ -84,7 +84,7 @@ func listeners(r *replicav1.Replication) (names []string) {
 	return names
 }
 
-// isKeyKnown reports whether all who hear the sender have said that they have the key. The sender is told with the answer to its next
+// isKeyKnown reports whether all replicas that hear the sender have said that they have the key. The sender is told with the answer to its next
 // report.
 func (d *Desk) isKeyKnown(record *managerv1.ReplicationRecord) bool {
 	d.mu.Lock()

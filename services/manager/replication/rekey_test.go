@@ -11,7 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
-// reliability D 9: who is revoked is put out once, and another key is due for that, one a second at most.
+// reliability D 9: a replica whose identity is revoked is put out once, and another key is due for that, one a second at most.
 func TestRevokedHaveAnotherKeyMade(t *testing.T) {
 	record := new(managerv1.ReplicationRecord)
 	revoked := func(names ...string) (f facts) {
@@ -45,8 +45,8 @@ func TestRevokedHaveAnotherKeyMade(t *testing.T) {
 	}
 }
 
-// The sender is told that all know a key when those have said so that hear it: not who is complete or has failed, and not to whom
-// session agents carry it.
+// The sender is told that all know a key when all replicas that hear it have said so: not those that are complete or have failed, nor those to
+// which session agents carry it.
 func TestWhoseWordIsWaitedFor(t *testing.T) {
 	const waiting, complete = replicav1.ReplicaState_REPLICA_STATE_WAITING, replicav1.ReplicaState_REPLICA_STATE_COMPLETE
 	d := &Desk{progress: make(map[string]*progress)}

@@ -9,8 +9,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
 
-// What replicators report last is remembered while a replication runs, and they may report what they like: of that only what is
-// used is remembered, and no more of it than an honest one has to say.
+// A replicator's last report is remembered while a replication runs, and a replicator may report what it likes. So only what is used is
+// remembered, and no more of that than an honest replicator has to say.
 
 const (
 	rootBytes = 32
@@ -19,7 +19,8 @@ const (
 	longestWord = 64
 )
 
-// heardSending returns what is used of what a sender reports: of members, what it says of replicas; its last word of each.
+// heardSending returns the part of a sender's report that is used. Of its members only replicas are kept, each with the last that is said of
+// it.
 func heardSending(said *replicav1.SendReport, replicas map[string]bool) *replicav1.SendReport {
 	heard := &replicav1.SendReport{
 		Announcing: said.GetAnnouncing(), Ended: said.GetEnded(), SentBytes: said.GetSentBytes(), Root: heardRoot(said.GetRoot()),
@@ -45,7 +46,7 @@ func heardSending(said *replicav1.SendReport, replicas map[string]bool) *replica
 	return heard
 }
 
-// heardReceiving returns what is used of what a replica reports.
+// heardReceiving returns the part of a replica's report that is used.
 func heardReceiving(said *replicav1.ReceiveReport) *replicav1.ReceiveReport {
 	heard := &replicav1.ReceiveReport{
 		State: said.GetState(), Bytes: said.GetBytes(), ResumedBytes: said.GetResumedBytes(), Root: heardRoot(said.GetRoot()),
@@ -62,8 +63,8 @@ func heardReceiving(said *replicav1.ReceiveReport) *replicav1.ReceiveReport {
 	return heard
 }
 
-// elapsed is how long a replica needed, as it says itself: a duration, so that its clock may be wrong. It is nil where it does not
-// say so, as one of an earlier version, or makes no sense.
+// elapsed returns how long a replica needed, by its own report: it is a duration, so that the replica's clock may be wrong. It is nil if the
+// replica does not say, as one of an earlier version, or says what makes no sense.
 func elapsed(said *replicav1.ReceiveReport) *durationpb.Duration {
 	if e := said.GetElapsed(); e.IsValid() && e.AsDuration() >= 0 {
 		return e
@@ -78,7 +79,7 @@ func heardRoot(root []byte) []byte {
 	return root
 }
 
-// oneOf returns a reason, or another one where it is none.
+// oneOf returns a reason if it is one of the reasons, and another one otherwise.
 func oneOf(reasons []string, reason, otherwise string) string {
 	if !slices.Contains(reasons, reason) {
 		return otherwise

@@ -11,7 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
-// A replicator may say what it likes: what is used is remembered, and no more.
+// A replicator may say what it likes: what is used of that is remembered, and no more.
 func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 	const most = 8 << 10
 	text := strings.Repeat("x", 1<<20)

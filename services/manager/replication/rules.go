@@ -19,11 +19,11 @@ const (
 	// senderPatience is how long the sender may be away from the managers. It goes on without
 	// them meanwhile.
 	senderPatience = 10 * time.Second
-	// backPatience is how long replicas that are away have to come back once the sender is lost, and speakPatience how
-	// long one has to say what it has when it is back: a manager that leads since a moment knows nothing of them.
+	// backPatience is how long replicas that are away have to come back once the sender is lost. speakPatience is how long a replica that is
+	// back has to say what it has: a manager that has only just begun to lead knows nothing of them.
 	backPatience  = 3 * time.Second
 	speakPatience = time.Second
-	// refusalPatience is how long one that was not served when the sender ended has to say that it has refused.
+	// refusalPatience is how long a replica that was not served when the sender ended has to say that it has refused.
 	refusalPatience = 2 * time.Second
 	// endPatience is how long replicas have to say how it went after the sender has ended.
 	endPatience = 5 * time.Second
@@ -39,7 +39,7 @@ type facts struct {
 	replicas []replicaFacts
 }
 
-// senderFacts are what is known of the sender; times are zero for what is not so.
+// senderFacts are what is known of the sender; a time is zero where the fact does not hold.
 type senderFacts struct {
 	away       time.Time // since when its stream is closed
 	gone       bool      // it left, or is another process by now: it does not come back
@@ -61,7 +61,7 @@ type replicaFacts struct {
 	left        bool
 	putOut      bool   // its identity was revoked
 	givenUp     string // why the sender has given it up
-	isUnserved  bool   // the sender has ended, and it is none of those that were served: they did not hear each other
+	isUnserved  bool   // the sender has ended and has not served it: they did not hear each other
 	overAgents  bool   // session agents carry it
 	delivered   time.Time
 }
@@ -75,7 +75,7 @@ type outcome struct {
 // verdict says what is to be written.
 type verdict struct {
 	outcomes       map[string]outcome
-	overAgents     []string // to whom session agents are to carry it from now on
+	overAgents     []string // replicas to which session agents are to carry it from now on
 	ended          bool
 	reason, detail string
 }
@@ -86,7 +86,7 @@ type verdict struct {
 func decide(f facts) verdict {
 	v := verdict{outcomes: make(map[string]outcome)}
 	v.reason, v.detail = f.over()
-	waiting, cut := false, false // somebody is waited for; somebody could not be
+	waiting, cut := false, false // whether a replica is waited for, and whether one could not be
 	for _, r := range f.replicas {
 		if r.isFinal() {
 			continue
@@ -122,7 +122,7 @@ func decide(f facts) verdict {
 	return v
 }
 
-// isFinal reports whether it is written already how it went.
+// isFinal reports whether the outcome at the replica is written already.
 func (r replicaFacts) isFinal() bool {
 	return r.state == replicav1.ReplicaState_REPLICA_STATE_COMPLETE || r.state == replicav1.ReplicaState_REPLICA_STATE_FAILED
 }
@@ -150,8 +150,8 @@ func (f facts) isDelivering() bool {
 	return slices.ContainsFunc(f.replicas, func(r replicaFacts) bool { return r.overAgents && !r.isFinal() })
 }
 
-// isUnheard reports whether multicast does not get to a replica that is online, or what it says not to the sender: that one has
-// heard nobody at all, or has ended without this one, or the replica waits again.
+// isUnheard reports whether multicast does not get to a replica that is online, or what the replica says does not get to the sender: the sender
+// has heard nobody at all, or has ended without this replica, or the replica waits again.
 func (f facts) isUnheard(r replicaFacts) bool {
 	s := f.sender
 	switch r.report.GetState() {
@@ -163,8 +163,8 @@ func (f facts) isUnheard(r replicaFacts) bool {
 	return false
 }
 
-// isMissed reports whether multicast does not get any more to a replica that is online: it hears nothing, or the sender has
-// given it up. One that is just back may be heard on its LAN in a moment.
+// isMissed reports whether multicast no longer gets to a replica that is online: the replica hears nothing, or the sender has given it up. A
+// replica that is just back may be heard on its LAN in a moment.
 func (f facts) isMissed(r replicaFacts) bool {
 	receives := r.report.GetState() == replicav1.ReplicaState_REPLICA_STATE_RECEIVING
 	return receives && (r.report.GetUnheard() || r.givenUp != "") && f.now.Sub(r.online) >= hearingPatience
@@ -175,7 +175,7 @@ func (f facts) needsAgents(r replicaFacts) bool {
 	return f.agents && !r.overAgents && !r.left && !r.putOut && r.away.IsZero() && (f.isUnheard(r) || f.isMissed(r))
 }
 
-// isUnknown reports whether a replica is waited for no more.
+// isUnknown reports whether a replica is no longer waited for.
 func (f facts) isUnknown(r replicaFacts) bool {
 	return !r.away.IsZero() && f.now.Sub(r.away) >= awayPatience
 }
@@ -217,7 +217,7 @@ func (f facts) judgeByTime(r replicaFacts) (o outcome, settled bool) {
 	case f.isUnheard(r):
 		return failed(NoMulticast, fmt.Sprintf("nothing was heard of the sender on %s within %v, or that did not hear this replica: see that both are on this LAN, that its switches carry multicast (IGMP snooping needs a querier) and no firewall drops UDP; or run session agents, which carry it where multicast does not%s", r.place, hearingPatience, f.hints(r))), true
 	}
-	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // who is just back has yet to say what it has
+	if s.ended.IsZero() || f.now.Sub(moment.Latest(s.ended, r.online)) < endPatience { // a replica that is just back has yet to say what it has
 		return outcome{}, false
 	}
 	if r.givenUp != "" {
@@ -252,7 +252,7 @@ func failed(reason, detail string) outcome {
 	return outcome{replicav1.ReplicaState_REPLICA_STATE_FAILED, reason, detail}
 }
 
-// stateOf is how a replication ended of which so many replicas are complete.
+// stateOf returns how a replication ended, by how many of its replicas are complete.
 func stateOf(replicas, complete int) replicav1.ReplicationState {
 	switch complete {
 	case replicas:

@@ -211,7 +211,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	}
 }
 
-// What is known of why nothing is heard is told with it, of both.
+// A failure tells what both the sender and the replica know of why nothing is heard.
 func TestFailuresSayWhatIsKnown(t *testing.T) {
 	broken := senderFacts{announcing: after(0), ended: after(5), reason: NoMulticast, detail: "network is unreachable"}
 	cannot := broken

@@ -12,8 +12,7 @@ import (
 // everyone selects every replicator.
 const everyone = "*"
 
-// selector says which replicators get a replication: those that are named, or all if none
-// is, as far as all its demands hold.
+// selector says which replicators get a replication: those that are named, or all if none is, provided that all its demands hold for them.
 type selector struct {
 	text    string
 	names   []string
@@ -77,8 +76,8 @@ func (s selector) unknown(all []*replicav1.Replicator) (name, meant string) {
 	return "", ""
 }
 
-// lan is over which LAN a replicator receives from a sender: the one that was asked for,
-// else one that both are on, else its first.
+// lan returns the LAN over which a replicator receives from a sender: the one that was asked for, else one that both are on, else the
+// replicator's first.
 func (s selector) lan(sender, replica *replicav1.Replicator) string {
 	for _, d := range s.demands {
 		if d.key == lanKey {
@@ -93,7 +92,7 @@ func (s selector) lan(sender, replica *replicav1.Replicator) string {
 	return replica.GetLans()[0]
 }
 
-// known lists the LANs and replicators that there are, for who has selected none.
+// known lists the LANs and replicators that there are, for a caller who has selected none.
 func known(all []*replicav1.Replicator) string {
 	var lans, names []string
 	for _, r := range all {
@@ -108,7 +107,7 @@ func known(all []*replicav1.Replicator) string {
 	return fmt.Sprintf("the LANs are %s, the replicators %s ('groupcast replicator list' shows their labels)", some(lans), some(names))
 }
 
-// some lists a few.
+// some lists a few names, and how many more there are.
 func some(names []string) string {
 	const few = 10
 	if len(names) == 0 {

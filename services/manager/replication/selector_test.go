@@ -95,7 +95,7 @@ func TestLANOfReplica(t *testing.T) {
 	}
 }
 
-// A long list of machines is cut in what is said of it.
+// A long list of machines is cut when it is told.
 func TestKnownIsShort(t *testing.T) {
 	if got := known(machines); !strings.Contains(got, "rack1, rack2") || !strings.Contains(got, "r1, r2, r3") {
 		t.Errorf("it says %q", got)

@@ -23,7 +23,7 @@ func (d *Desk) replication(id string) (view.Replication, error) {
 	return r, nil
 }
 
-// Find returns the replication whose id begins so.
+// Find returns the replication whose id begins with the prefix.
 func (d *Desk) Find(prefix string) (view.Replication, error) {
 	if err := ledger.CheckPrefix("replication", prefix); err != nil {
 		return view.Replication{}, err
@@ -58,8 +58,7 @@ func (d *Desk) List(after string, limit int) (page []*replicav1.Replication, las
 	return page, last, !fits || len(all) > limit
 }
 
-// Watch sends a replication as it is, and again as it changes, until it has ended.
-// Heartbeats are sent as nil.
+// Watch sends a replication as it is, and again whenever it changes, until it has ended. Heartbeats are sent as nil.
 func (d *Desk) Watch(ctx context.Context, id string, send func(*replicav1.Replication) error) error {
 	return watch.Watched[*replicav1.Replication]{
 		Changed: func() <-chan struct{} {

@@ -58,8 +58,8 @@ func (d *Desk) writeVerdict(ctx context.Context, r view.Replication, now time.Ti
 	return nil
 }
 
-// lastWord is how long a sender has to say how much it has sent, after it is known how it went
-// for all: replicas and sender tell the managers at the same time.
+// lastWord is how long a sender has to report how much it has sent, once the outcome is known for all replicas: replicas and sender tell the
+// managers at the same time.
 const lastWord = time.Second
 
 func (d *Desk) awaitsLastWord(id string, f facts) bool {
@@ -94,7 +94,7 @@ func (d *Desk) describe(record *replicav1.Replication) {
 	}
 }
 
-// apply puts a verdict into a record. What has ended has no keys any more.
+// apply puts a verdict into a record. A replication that has ended has no keys any more.
 func (d *Desk) apply(record *managerv1.ReplicationRecord, v verdict, now time.Time) {
 	replication := record.GetReplication()
 	for _, replica := range replication.GetReplicas() {
@@ -135,7 +135,7 @@ func (d *Desk) receipt(of *replicav1.Replication, replica *replicav1.Replica, o 
 	}
 }
 
-// count counts how it went for how many.
+// count counts the replicas, and those that are complete and that have failed.
 func count(r *replicav1.Replication) {
 	r.ReplicaCount, r.CompleteCount, r.FailedCount = uint32(len(r.GetReplicas())), 0, 0
 	for _, replica := range r.GetReplicas() {
@@ -153,9 +153,9 @@ func (d *Desk) noteEnd(r *replicav1.Replication) {
 		"complete", r.GetCompleteCount(), "replicas", r.GetReplicaCount())
 }
 
-// Cancel ends a replication: who has said that it has all is complete. One that has ended stays as it is.
+// Cancel ends a replication. Replicas that have said that they have all are complete. A replication that has ended stays as it is.
 func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicationResponse, error) {
-	var before, after *replicav1.Replication // if it is this that ends it
+	var before, after *replicav1.Replication // set if this call ends it
 	err := d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
 		before, after = nil, nil
 		r, err := d.replication(id)
@@ -183,14 +183,14 @@ func (d *Desk) Cancel(ctx context.Context, id string) (*replicav1.CancelReplicat
 }
 
 const (
-	// forgetAfter is how long a replication is remembered that has ended, maxRemembered how
-	// many are at most; forgetReplicator is how long a replicator is that is away.
+	// forgetAfter is how long a replication that has ended is remembered, and maxRemembered how many are at most. forgetReplicator is how long
+	// a replicator that is away is remembered.
 	forgetAfter      = 24 * time.Hour
 	maxRemembered    = 1000
 	forgetReplicator = time.Hour
 )
 
-// forget deletes what ended long ago, and replicators that are away for long.
+// forget deletes replications that ended long ago, and replicators that have long been away.
 func (d *Desk) forget(ctx context.Context) {
 	now := time.Now()
 	for i, r := range d.view.Replications(func(r view.Replication) bool { return !r.Running() }) {

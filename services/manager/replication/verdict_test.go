@@ -11,7 +11,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
 
-// What has ended has no keys any more: who reads the store later reads no replication with them.
+// A replication that has ended has no keys any more: whoever reads the store later reads no replication with them.
 func TestEndedHasNoKey(t *testing.T) {
 	d := &Desk{progress: make(map[string]*progress), presences: make(map[string]*presence)}
 	record := &managerv1.ReplicationRecord{Key: []byte("key"), NameSecret: []byte("names"), Replication: &replicav1.Replication{
@@ -29,7 +29,8 @@ func TestEndedHasNoKey(t *testing.T) {
 	}
 }
 
-// How long a replica needed it says itself. Of one of an earlier version, and one that makes no sense, it is until it is known.
+// How long a replica needed is what it says itself. For a replica of an earlier version, and for one that says what makes no sense, it is the
+// time until its outcome is known.
 func TestElapsedIsWhatAReplicaSays(t *testing.T) {
 	d := &Desk{progress: make(map[string]*progress), presences: make(map[string]*presence)}
 	for want, said := range map[time.Duration]*replicav1.ReceiveReport{
@@ -67,8 +68,7 @@ func TestUnknownSinceTheLastWord(t *testing.T) {
 	}
 }
 
-// All have it, and the sender has not said yet how much that took: it has a second to. One that
-// is away has nothing to say.
+// All have it, and the sender has not said yet how much that took: it has a second to say so. A sender that is away has nothing to say.
 func TestSenderHasTheLastWord(t *testing.T) {
 	d := &Desk{progress: make(map[string]*progress), presences: make(map[string]*presence)}
 	for _, c := range []struct {

@@ -10,17 +10,17 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 )
 
-// A pod that was let in is let in again as a certificate is renewed, also one that is restarted, or tries again.
+// A pod that was let in is let in again as often as certificates are renewed, and also if it is restarted, or tries again.
 const (
 	podBurst    = 5
 	podInterval = 10 * time.Second
 )
 
-// podsMost is how many pods are remembered; the others are as those that come for the first time.
+// podsMost is how many pods are remembered; others are treated like pods that come for the first time.
 const podsMost = 16 << 10
 
-// pods are those that were let in. Their UIDs are random: who makes up tokens does not know them, and so does not keep
-// these pods from being let in again. A new leader knows none.
+// pods are the pods that were let in. Their UIDs are random: whoever makes up tokens does not know them, and so cannot keep these pods from
+// being let in again. A new leader knows none.
 type pods struct {
 	mu    sync.Mutex
 	known map[string]pod // by UID

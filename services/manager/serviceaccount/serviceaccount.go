@@ -26,12 +26,12 @@ var (
 	ErrUnavailable = errors.New("ServiceAccount tokens cannot be checked at the moment")
 )
 
-// Server is who knows whose a token is.
+// Server knows to which pod a token belongs.
 type Server interface {
 	Review(ctx context.Context, token, audience string) (pod kubernetes.Pod, problem string, err error)
 }
 
-// Reviewer knows which ServiceAccounts' pods are what.
+// Reviewer knows what the pods of each ServiceAccount are.
 type Reviewer struct {
 	server   Server
 	audience string
@@ -40,7 +40,7 @@ type Reviewer struct {
 	pods     *pods
 }
 
-// Reviews at once and per second: who has no identity yet must not make us flood the API server.
+// How many reviews there may be at once, and per second: callers without an identity must not make us flood the API server.
 const (
 	reviewBurst = 100
 	reviewRate  = 50
@@ -51,8 +51,8 @@ func New(server Server, audience string, accounts map[string]identity.Role) *Rev
 	return &Reviewer{server: server, audience: audience, accounts: accounts, limit: rate.NewLimiter(reviewRate, reviewBurst), pods: newPods()}
 }
 
-// Services returns the role of each ServiceAccount's pods that are to be here: members come and go. Nobody, who lets
-// none in, has none.
+// Services returns, by ServiceAccount, the role of the pods that should be here. Members are not among them, since they come and go. A nil
+// Reviewer, which lets nobody in, has none.
 func (r *Reviewer) Services() map[string]identity.Role {
 	if r == nil {
 		return nil
@@ -62,8 +62,8 @@ func (r *Reviewer) Services() map[string]identity.Role {
 	return services
 }
 
-// MemberName returns the name of the member that the pods of a ServiceAccount, as namespace/name, are. It always ends
-// with a hash, so that no other account, and nobody who was named by hand, has it.
+// MemberName returns the name of the member that the pods of a ServiceAccount (namespace/name) are. It always ends with a hash, so that no
+// other account, and no member that was named by hand, has it.
 func MemberName(account string) string {
 	return kubernetes.Label(strings.Replace(account, "/", ".", 1))
 }
@@ -76,10 +76,9 @@ func IsToken(text string) bool {
 // maxToken is the length of the longest token that the API server is asked about.
 const maxToken = 8 << 10
 
-// Review returns the identity that a pod's token stands for: the role of its ServiceAccount,
-// under the name of its node, so that a pod can be nobody but the one of its own node. A
-// gatherer's data is its pod's, wherever that runs: it has its pod's name. Members come and go, and what they may is
-// their account's: all of its pods are one member.
+// Review returns the identity that a pod's token stands for: the role of its ServiceAccount, under the name of its node, so that a pod can only
+// be the one of its own node. A gatherer's data belongs to its pod, wherever that runs, so a gatherer has its pod's name. Members come and go,
+// and what they may do depends on their account, so all pods of an account are one member.
 func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error) {
 	if len(token) > maxToken {
 		return identity.ID{}, fmt.Errorf("%w: it has %d bytes", ErrRefused, len(token))
@@ -102,15 +101,15 @@ func (r *Reviewer) Review(ctx context.Context, token string) (identity.ID, error
 	switch {
 	case !known:
 		return identity.ID{}, fmt.Errorf("%w: ServiceAccount %s has no role here", ErrRefused, pod.Account)
-	case pod.Name == "" || pod.Node == "": // a token can be bound to a node alone: whoever makes one names any
+	case pod.Name == "" || pod.Node == "": // a token can be bound to a node only, and whoever makes it can name any node
 		return identity.ID{}, fmt.Errorf("%w: it is bound to no pod on a node (want a projected token; Kubernetes 1.30 or later)", ErrRefused)
 	}
 	r.pods.letIn(claims.PodUID, time.Now())
 	return identity.ID{Role: role, Name: nameOf(role, pod)}, nil
 }
 
-// check refuses what the API server need not be asked about: what is no token of an account that has a role here does
-// not keep those that are from being reviewed.
+// check refuses what the API server need not be asked about. So tokens that belong to no account with a role here do not keep others from being
+// reviewed.
 func (r *Reviewer) check(claims kubernetes.Claims) error {
 	switch _, known := r.accounts[claims.Account]; {
 	case claims.Account == "":

@@ -26,7 +26,7 @@ func (a answers) Review(context.Context, string, string) (kubernetes.Pod, string
 	return a.pod, a.problem, a.err
 }
 
-// token is what a pod of an account shows, as namespace/name.
+// token is what a pod of an account (namespace/name) shows.
 func token(account, audience, uid string) string {
 	claims := fmt.Sprintf(`{"sub":"system:serviceaccount:%s","aud":[%q],"kubernetes.io":{"pod":{"name":"p","uid":%q}}}`,
 		strings.Replace(account, "/", ":", 1), audience, uid)
@@ -35,7 +35,7 @@ func token(account, audience, uid string) string {
 
 var accounts = map[string]identity.Role{"ns/agent": identity.Agent, "ns/gatherer": identity.Gatherer, "ns/replicator": identity.Replicator, "ns/publisher": identity.Member}
 
-// A pod can be nobody but the agent or the replicator of its own node, the gatherer of its own name, or the member of its account.
+// A pod can only be the agent or the replicator of its own node, the gatherer of its own name, or the member of its account.
 func TestNameIsTheNodesThePodsOrTheAccounts(t *testing.T) {
 	for account, want := range map[string]identity.ID{
 		"ns/agent":      {Role: identity.Agent, Name: "node-7"},
@@ -50,7 +50,7 @@ func TestNameIsTheNodesThePodsOrTheAccounts(t *testing.T) {
 	}
 }
 
-// The member of an account has a name of its own: no two accounts have one, and none is what somebody would write by hand.
+// The member of an account has a name of its own: no two accounts have the same, and none has one that somebody would write by hand.
 func TestMemberNamesAreTheirOwn(t *testing.T) {
 	seen := make(map[string]string)
 	for _, account := range []string{"a/b", "a-b/c", "a/b-c", "a/b.c", "a/b-c.d", strings.Repeat("n", 63) + "/" + strings.Repeat("s", 253), strings.Repeat("n", 63) + "/s"} {
@@ -68,7 +68,7 @@ func TestMemberNamesAreTheirOwn(t *testing.T) {
 	}
 }
 
-// Members come and go: that none is here is nothing to tell of.
+// Members come and go: if none is here, that is not worth telling.
 func TestMembersAreNoServices(t *testing.T) {
 	services := New(nil, "groupcast", accounts).Services()
 	if _, is := services["ns/publisher"]; is || len(services) != len(accounts)-1 {
@@ -101,7 +101,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// server knows all tokens but those that were made up, and counts how often it is asked.
+// server knows all tokens except those that were made up, and counts how often it is asked.
 type server struct{ asked int }
 
 func (s *server) Review(_ context.Context, token, _ string) (kubernetes.Pod, string, error) {
@@ -112,7 +112,7 @@ func (s *server) Review(_ context.Context, token, _ string) (kubernetes.Pod, str
 	return kubernetes.Pod{Account: "ns/publisher", Name: "p", Node: "n"}, "", nil
 }
 
-// What is no token of an account that has a role here keeps nobody out, and the API server is not asked about it.
+// A token that belongs to no account with a role here keeps nobody out, and the API server is not asked about it.
 func TestJunkKeepsNobodyOut(t *testing.T) {
 	for name, junk := range map[string]string{
 		"no JWT":          "ey.x.y",
@@ -137,8 +137,8 @@ func TestJunkKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// Who makes up tokens that look true, too many for the API server to be asked about, does not keep those pods out
-// that were let in before; and a pod that comes too often is one of the crowd.
+// Somebody who makes up tokens that look true, too many for the API server to be asked about, does not keep out pods that were let in before. A
+// pod that comes too often is one of the crowd.
 func TestKnownPodsAreLetInAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reviewer := New(new(server), "groupcast", accounts)

@@ -10,7 +10,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
 
-// A cluster elsewhere that has no room says so to those who do not write, too, until its alarm is off.
+// A cluster elsewhere that has no room says so also to managers that do not write, until its alarm is off.
 func TestAlarmOfAClusterIsKnown(t *testing.T) {
 	etcd := storetest.StartEtcd(t)
 	s, err := store.OpenExternal(t.Context(), []string{etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))

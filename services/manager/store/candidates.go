@@ -11,22 +11,22 @@ import (
 // Shared reports whether several managers can have this store.
 func (s *Store) Shared() bool { return s.shared }
 
-// Member is this manager's host in the managers' own store; empty where it has no part in one.
+// Member returns this manager's host in the managers' own store; empty if it has no part in one.
 func (s *Store) Member() string { return s.member }
 
-// Standing is a manager that stands for election, or leads. It does while it runs and reaches the store.
+// Standing is a manager that stands for election, or leads. It stands as long as it runs and reaches the store.
 type Standing struct {
 	Candidate
 	key     string
 	created int64
 }
 
-// Stands holds while the manager does.
+// Stands holds while the manager stands.
 func (s Standing) Stands() Cond {
 	return Cond{clientv3.Compare(clientv3.CreateRevision(s.key), "=", s.created)}
 }
 
-// Standing returns the managers that stand, the one that leads first.
+// Standing returns the managers that stand, the leader first.
 func (s *Store) Standing(ctx context.Context) ([]Standing, error) {
 	got, err := s.client.Get(ctx, prefix+electionKey, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Standing(ctx context.Context) ([]Standing, error) {
 	return all, nil
 }
 
-// Members returns the hosts of all that have a part of the managers' own store, whether they run or not.
+// Members returns the hosts of all managers that have a part of the managers' own store, whether they run or not.
 func (s *Store) Members(ctx context.Context) (hosts []string, err error) {
 	got, err := s.client.MemberList(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *Store) Members(ctx context.Context) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// Withdraw is for a manager that stops: it stands no more, and the key that tells of it goes. That needs no term: who
-// leads writes that key only while the manager stands, or as it was before.
+// Withdraw is for a manager that stops: it no longer stands, and the key that tells of it goes. That needs no term: the leader writes that key
+// only while the manager stands, or as it was before.
 func (s *Store) Withdraw(ctx context.Context, self Candidate, key string) error {
 	if err := s.EndEarlierTerms(ctx, self); err != nil {
 		return err

@@ -20,8 +20,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// PeerName is a DNS name that the certificates of all managers of a clustered store have, and nobody else's:
-// by it they know each other.
+// PeerName is a DNS name that the certificates of all managers of a clustered store have, and no others: by it these managers know each other.
 const PeerName = "store.managers.groupcast.internal"
 
 // Ports of a clustered store: between its members, and for those who want to become one.
@@ -35,7 +34,7 @@ const (
 	clusterTimeout = 10 * time.Minute
 	// clusterRetry is the pause before others are asked again.
 	clusterRetry = 500 * time.Millisecond
-	// keptForOthers is how many transactions each member keeps in memory, for one that is behind: who is further behind is sent the
+	// keptForOthers is how many transactions each member keeps in memory for a member that is behind. One that is further behind is sent the
 	// whole database.
 	keptForOthers = 250
 	// askTimeout is how long a question to the others may take.
@@ -44,11 +43,11 @@ const (
 
 // Cluster makes the embedded store one of several, each in the process of a manager.
 type Cluster struct {
-	// Self is this member's DNS name, and Seed one that has the addresses of all members there are.
+	// Self is this member's DNS name. Seed is one that has the addresses of all members there are.
 	Self, Seed string
 	// Listen is the host to listen on; empty is everywhere.
 	Listen string
-	// Found says that there is no store yet, and that this member is the one to found it.
+	// Found says that there is no store yet, and that this member is to found it.
 	Found bool
 	// Lookup finds the addresses of a host; nil asks the resolver of this machine.
 	Lookup func(ctx context.Context, host string) ([]string, error)
@@ -56,15 +55,14 @@ type Cluster struct {
 	CertificateFile, KeyFile, AuthorityFile string
 }
 
-// OpenCluster opens the store in a directory of this machine as a member of a cluster. A member
-// without anything on its disk joins the others: first it learns all that they have, then it
-// votes; so the others are never fewer than they were.
+// OpenCluster opens the store in a directory of this machine as a member of a cluster. A member without anything on its disk joins the others.
+// It first learns all that they have, and votes only then; so the others are never fewer than they were.
 func OpenCluster(ctx context.Context, dir string, cluster Cluster, log *slog.Logger) (*Store, error) {
 	asking, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	members := ""
 	_, err := os.Stat(filepath.Join(dir, "member", "wal"))
-	if errors.Is(err, fs.ErrNotExist) { // and no other error: a disk that does not answer may have everything
+	if errors.Is(err, fs.ErrNotExist) { // only then: a disk that does not answer may have everything
 		members, err = cluster.enter(asking, log)
 	}
 	if err != nil {
@@ -88,7 +86,7 @@ func (c Cluster) url(host, port string) url.URL {
 	return url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}
 }
 
-// configure makes a lone etcd one of several; members is who there are where it is not known from its own disk.
+// configure makes a lone etcd one of several. members says who the members are if this member's own disk does not.
 func (c Cluster) configure(config *embed.Config, members string) {
 	listen := c.Listen
 	if listen == "" {
@@ -109,7 +107,7 @@ func (c Cluster) configure(config *embed.Config, members string) {
 	config.EnableGRPCGateway = false
 }
 
-// security lets in and believes only who has PeerName: agents and members have certificates of the same CA.
+// security lets in, and believes, only managers, which have PeerName: agents and members have certificates of the same CA.
 func (c Cluster) security() transport.TLSInfo {
 	return transport.TLSInfo{
 		CertFile: c.CertificateFile, KeyFile: c.KeyFile, TrustedCAFile: c.AuthorityFile,
@@ -133,7 +131,7 @@ func (c Cluster) clientSecurity() (*tls.Config, error) {
 	return config, nil
 }
 
-// others returns a client of whoever of the cluster answers.
+// others returns a client of whichever members of the cluster answer.
 func (c Cluster) others(ctx context.Context, log *slog.Logger) (*clientv3.Client, error) {
 	security, err := c.clientSecurity()
 	if err != nil {
@@ -166,7 +164,7 @@ func (c Cluster) others(ctx context.Context, log *slog.Logger) (*clientv3.Client
 	})
 }
 
-// insist asks the others until one does what is wanted of it.
+// insist asks the others until one of them does what is wanted.
 func (c Cluster) insist(ctx context.Context, log *slog.Logger, what string, ask func(context.Context, *clientv3.Client) error) error {
 	for told := false; ; told = true {
 		client, err := c.others(ctx, log)

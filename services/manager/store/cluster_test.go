@@ -17,7 +17,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
-// party is managers' stores on addresses of their own of this machine.
+// party is the stores of managers, each on an address of its own on this machine.
 type party struct {
 	t     *testing.T
 	ca    *identity.CA
@@ -111,7 +111,7 @@ func (p *party) has(s *store.Store, key, want string) {
 	}
 }
 
-// "scale 1 → 3": two join at once what one has founded; then any one can be lost, its disk too.
+// "scale 1 → 3": two join at once the store that one has founded. Then any one can be lost, its disk too.
 func TestClusterGrowsAndLosesAny(t *testing.T) {
 	p := newParty(t, "127.23.0.1", "127.23.0.2", "127.23.0.3")
 	first := p.wait(p.open(p.hosts[0], true))
@@ -134,11 +134,11 @@ func TestClusterGrowsAndLosesAny(t *testing.T) {
 	three = p.wait(p.open(p.hosts[2], false))
 	p.has(three, "b", "2")
 	first.Close()
-	p.set(three, "c", "3") // with two of three: the one that came back votes
+	p.set(three, "c", "3") // with two of three, since the one that came back votes
 	p.has(two, "c", "3")
 }
 
-// A member that cannot look at its disk is none that has lost it: the others keep it, and it goes on when the disk is back.
+// A member that cannot look at its disk does not count as one that has lost it: the others keep it, and it goes on when the disk is back.
 func TestClusterKeepsWhoCannotSeeItsDisk(t *testing.T) {
 	p := newParty(t, "127.23.5.1", "127.23.5.2", "127.23.5.3")
 	first := p.wait(p.open(p.hosts[0], true))
@@ -158,7 +158,7 @@ func TestClusterKeepsWhoCannotSeeItsDisk(t *testing.T) {
 		}
 	}
 	must(os.Rename(member, member+".aside"))
-	must(os.WriteFile(member, nil, 0o600)) // what is below it cannot be looked at, by root either
+	must(os.WriteFile(member, nil, 0o600)) // even root cannot look below it
 	if got := <-p.open(p.hosts[2], false); !errors.Is(got.err, unix.ENOTDIR) {
 		t.Errorf("it opens: %v", got.err)
 	}
@@ -170,7 +170,7 @@ func TestClusterKeepsWhoCannotSeeItsDisk(t *testing.T) {
 	p.has(p.wait(p.open(p.hosts[2], false)), "a", "1")
 }
 
-// Who waits for others can be stopped, whether it has to join them or to be enough with them.
+// A member that waits for others can be stopped, whether it has to join them or waits until they are enough.
 func TestClusterStopsWhileItWaits(t *testing.T) {
 	p := newParty(t, "127.23.4.1", "127.23.4.2")
 	first := p.wait(p.open(p.hosts[0], true))
@@ -193,12 +193,12 @@ func TestClusterStopsWhileItWaits(t *testing.T) {
 	}
 	stops("one of two", p.hosts[1])
 	stops("a newcomer", "127.23.4.3")
-	one, two := p.open(p.hosts[0], false), p.open(p.hosts[1], false) // what was stopped has let go of its directory
+	one, two := p.open(p.hosts[0], false), p.open(p.hosts[1], false) // the stopped stores have let go of their directories
 	p.set(p.wait(one), "a", "1")
 	p.has(p.wait(two), "a", "1")
 }
 
-// Who is certified by the same CA, as every agent, is no manager.
+// A client that is certified by the same CA, as every agent is, is no manager.
 func TestClusterRefusesOthersOfTheCA(t *testing.T) {
 	p := newParty(t, "127.23.1.1")
 	p.wait(p.open(p.hosts[0], true))

@@ -14,10 +14,10 @@ const (
 	// ends the process when a write of its own finds none. It is room for etcd to
 	// allocate its next log segments.
 	diskReserve = 3 * walSegment
-	// endingReserve is the same for writes that end something, or let it come to its end: that may be what takes the room.
+	// endingReserve is the same for writes that end something, or let something come to its end: what they end may be what takes the room.
 	endingReserve = 2 * walSegment
-	// headroom is what is allocated to etcd's database beyond its end, so that what
-	// it has accepted can be stored even on a disk that others have filled.
+	// headroom is what is allocated to etcd's database beyond its end, so that what it has accepted can be stored even on a disk that others
+	// have filled.
 	headroom = 16 << 20
 	// headroomCheck is how often the headroom is looked after.
 	headroomCheck = time.Second
@@ -56,7 +56,7 @@ func (g *diskGuard) run() {
 	}
 }
 
-// room says why that cannot be written now: it goes into the log, and then into the database.
+// room says why the write cannot be made now. What is written goes into the log, and then into the database.
 func (g *diskGuard) room(want want) error {
 	reserve := int64(diskReserve)
 	if want.ending {
@@ -74,8 +74,7 @@ func (g *diskGuard) room(want want) error {
 	return nil
 }
 
-// keepHeadroom allocates room beyond the database's end. Where the file system
-// cannot, or the disk is full already, the reserve has to do.
+// keepHeadroom allocates room beyond the database's end. If the file system cannot, or the disk is full already, the reserve has to do.
 func (g *diskGuard) keepHeadroom() {
 	file, err := os.OpenFile(g.database, os.O_RDWR, 0)
 	if err != nil {

@@ -29,15 +29,16 @@ const (
 	history = "10m"
 	// startTimeout is how long etcd may take to read its data directory.
 	startTimeout = time.Minute
-	// largest is how many bytes a transaction can have: the tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
+	// largest is how many bytes a transaction can have. The tree of a delivery to 10,000 members has more than etcd's default of 1.5 MiB.
 	largest = 4 << 20
 	// snapshotEvery is after how many transactions etcd notes how far its database is. What its log has since then is read into memory at
 	// the next start, and what it has before is deleted. etcd's default of 10,000 suits small transactions: of
 	// largest bytes each, they would have 40 GiB.
 	snapshotEvery = 500
-	// keptAlone is how many transactions, and up to a hundred more, etcd keeps in memory for members that are behind: alone it has none.
+	// keptAlone is how many transactions etcd keeps in memory for members that are behind, and up to a hundred more. If it is alone it has no
+	// such members.
 	keptAlone = 1
-	// readyTimeout is how long etcd, alone and open, may take to serve.
+	// readyTimeout is how long an etcd that is alone and open may take until it serves.
 	readyTimeout = 10 * time.Second
 )
 
@@ -53,7 +54,7 @@ func OpenEmbedded(dir string, log *slog.Logger) (*Store, error) {
 	return openEmbedded(context.Background(), dir, log, func(*embed.Config) {}, readyTimeout)
 }
 
-// openEmbedded opens the store with an etcd that is configured further, and serves within a time and before ctx is done.
+// openEmbedded opens the store with an etcd that configure configures further. The etcd has to serve within a time, and before ctx is done.
 func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure func(*embed.Config), serves time.Duration) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -139,7 +140,7 @@ func (e *engine) start(ctx context.Context, config *embed.Config, serves time.Du
 		if err != nil {
 			return nil, err
 		}
-	case err := <-e.failed: // the start itself hangs then, for the process to end
+	case err := <-e.failed: // the start itself hangs then, waiting for the process to end
 		return nil, err
 	case <-time.After(startTimeout):
 		return nil, fmt.Errorf("not open within %v", startTimeout)
@@ -158,7 +159,7 @@ func (e *engine) start(ctx context.Context, config *embed.Config, serves time.Du
 	}
 }
 
-// abandon closes an etcd that has not come to serve: those who wait to serve end with its core, and Close waits for them.
+// abandon closes an etcd that has not come to serve. Those that wait to serve end with its core, and Close waits for them.
 func abandon(server *embed.Etcd) {
 	server.Server.Stop()
 	server.Close()

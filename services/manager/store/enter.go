@@ -14,8 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// enter makes this member known to the others, and returns who the members are, as etcd wants to be told. Where
-// it founds the cluster there are none.
+// enter makes this member known to the others, and returns the members as etcd wants to be told them. If this member founds the cluster, it
+// returns none.
 func (c Cluster) enter(ctx context.Context, log *slog.Logger) (members string, err error) {
 	if c.Found {
 		return "", nil
@@ -27,7 +27,7 @@ func (c Cluster) enter(ctx context.Context, log *slog.Logger) (members string, e
 	return members, err
 }
 
-// introduce adds this member as a learner. One of its name that was there before has lost its disk: it goes first.
+// introduce adds this member as a learner. A member of its name that was there before has lost its disk, and is removed first.
 func (c Cluster) introduce(ctx context.Context, client *clientv3.Client) (string, error) {
 	known, err := client.MemberList(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c Cluster) introduce(ctx context.Context, client *clientv3.Client) (string
 		if !slices.Contains(member.PeerURLs, at.String()) {
 			continue
 		}
-		if member.Name == "" { // added, and never started
+		if member.Name == "" { // it was added, and never started
 			return c.describe(known.Members), nil
 		}
 		if _, err := client.MemberRemove(ctx, member.ID); err != nil {
@@ -52,7 +52,7 @@ func (c Cluster) introduce(ctx context.Context, client *clientv3.Client) (string
 	return c.describe(added.Members), nil
 }
 
-// describe writes members as etcd wants them: name=address. One that has not started yet has no name, but its host.
+// describe writes members as etcd wants them: name=address. A member that has not started yet has no name, and is called by its host.
 func (c Cluster) describe(members []*etcdserverpb.Member) string {
 	var all []string
 	for _, member := range members {
@@ -67,7 +67,7 @@ func (c Cluster) describe(members []*etcdserverpb.Member) string {
 	return strings.Join(all, ",")
 }
 
-// vote has this member vote, unless it does. The others agree when it has learned all.
+// vote makes this member a voter, unless it is one. The others agree once it has learned all.
 func (c Cluster) vote(ctx context.Context, own *clientv3.Client, log *slog.Logger) error {
 	self, err := c.find(ctx, own)
 	if err != nil || !self.IsLearner {

@@ -28,8 +28,7 @@ func (s *Store) PutForeignForTest(ctx context.Context) (Revision, error) {
 	return Revision(put.Header.Revision), nil
 }
 
-// OpenSmallForTest opens an embedded store with a small quota, and returns how to
-// have it tidied at once.
+// OpenSmallForTest opens an embedded store with a small quota, and returns a function that has it tidied at once.
 func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy func()) {
 	t.Helper()
 	before := quota
@@ -62,7 +61,7 @@ func (s *Store) MembersForTest(ctx context.Context) (map[string]uint64, error) {
 	return members, nil
 }
 
-// StopForTest has a term as if this process had been stopped for so long.
+// StopForTest makes it seem to a term that this process was stopped for so long.
 func (t *Term) StopForTest(span time.Duration) {
 	t.pulse.mu.Lock()
 	defer t.pulse.mu.Unlock()

@@ -23,10 +23,10 @@ import (
 // dialTimeout is how long an external etcd may take to answer at the start.
 const dialTimeout = 10 * time.Second
 
-// largestElsewhere is how many bytes a transaction can have in an etcd that is left as it is; there is no asking it.
+// largestElsewhere is how many bytes a transaction can have in an etcd with its default settings; it cannot be asked for them.
 const largestElsewhere = 3 << 19
 
-// reconnect bounds how long it takes until an etcd is found that was away, however long that was.
+// reconnect bounds how long it takes until an etcd that was away is found again, however long it was away.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 3 * time.Second,
@@ -69,7 +69,7 @@ func OpenExternal(ctx context.Context, endpoints []string, tlsConfig *tls.Config
 // alarmPause is how often a cluster is asked whether it has room.
 const alarmPause = 3 * time.Second
 
-// alarms knows whether a cluster refuses writes because it has no room, which it tells those alone who write.
+// alarms knows whether a cluster refuses writes because it has no room. The cluster tells that only to those that write.
 type alarms struct {
 	stop func()
 	full atomic.Bool
@@ -91,8 +91,8 @@ func watchAlarms(client *clientv3.Client) *alarms {
 	return a
 }
 
-// look asks once. Those of a cluster that do not answer are passed over; if none does, it is taken to be as it was. To ask
-// for the alarms themselves is a write of the cluster's log.
+// look asks once. Members of a cluster that do not answer are passed over; if none answers, the cluster is taken to be as it was. Asking for
+// the alarms themselves would be a write to the cluster's log.
 func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
 	ctx, cancel := context.WithTimeout(ctx, alarmPause)
 	defer cancel()
@@ -104,7 +104,7 @@ func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
 	}
 }
 
-// nospace is how an etcd calls its alarm.
+// nospace is what an etcd calls its alarm.
 var nospace = etcdserverpb.AlarmType_NOSPACE.String()
 
 // room says why nothing can be written.

@@ -15,8 +15,8 @@ import (
 type Candidate struct {
 	Name    string `json:"name"`
 	Address string `json:"address"` // where other managers reach it
-	// Version is which build it is, and Started when it began, in Unix seconds by its own clock. One that says neither
-	// is of before managers were missed.
+	// Version is which build it is, and Started when it began, in Unix seconds by its own clock. A manager that tells neither is of a version
+	// in which managers were not missed yet.
 	Version string `json:"version,omitempty"`
 	Started int64  `json:"started,omitempty"`
 	// Member is its host in the managers' own store; empty where it has no part in one.
@@ -106,16 +106,15 @@ func (t *Term) feelPulse() {
 	t.resign()
 }
 
-// pulse shows whether a process has run all the time. One that was stopped for longer than others wait for it
-// has not heard what happened meanwhile, and takes everybody for silent: it must decide nothing by that, not even
-// in the moment before its lease is found to have run out.
+// pulse shows whether a process has run all the time. A process that was stopped for longer than others wait for it has not heard what happened
+// meanwhile, and takes everybody for silent. It must decide nothing by that, not even in the moment before its lease is found to have run out.
 type pulse struct {
 	mu      sync.Mutex
 	last    time.Time
 	stopped bool
 }
 
-// beats notes that the process runs, and tells whether it did all the time.
+// beats notes that the process runs, and reports whether it has run all the time.
 func (p *pulse) beats() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +124,8 @@ func (p *pulse) beats() bool {
 	return !p.stopped
 }
 
-// stand stands for election until ctx is done. Then it withdraws, which has no end while etcd does
-// not answer: that is waited for no longer than for a lease.
+// stand stands for election until ctx is done. Then it withdraws. That would not end while etcd does not answer, and is waited for no longer
+// than for a lease.
 func stand(ctx context.Context, election *concurrency.Election, value string) error {
 	elected := make(chan error, 1)
 	go func() { elected <- election.Campaign(ctx, value) }()
@@ -143,8 +142,8 @@ func stand(ctx context.Context, election *concurrency.Election, value string) er
 	}
 }
 
-// EndEarlierTerms ends what an earlier process of this name still holds: it is
-// gone, and waiting for it to time out would only delay.
+// EndEarlierTerms ends what an earlier process of this name still holds: that process is gone, and waiting for its lease to time out would only
+// delay.
 func (s *Store) EndEarlierTerms(ctx context.Context, self Candidate) error {
 	got, err := s.client.Get(ctx, prefix+electionKey, clientv3.WithPrefix())
 	if err != nil {
@@ -162,16 +161,16 @@ func (s *Store) EndEarlierTerms(ctx context.Context, self Candidate) error {
 	return nil
 }
 
-// Leader is who leads, and in which term; the zero value stands for nobody.
+// Leader is the manager that leads, and its term; the zero value stands for nobody.
 type Leader struct {
 	Candidate
 	Term uint64
 }
 
-// leaderKnown is how long it is believed who leads: a store that is out of reach tells of no change. It is asked as long.
+// leaderKnown is how long it is believed who leads: a store that is out of reach tells of no change. A question to the store may take as long.
 const leaderKnown = 3 * time.Second
 
-// Leaders calls each with who leads, now and whenever that changes. It fails once the store does not say.
+// Leaders calls each with the leader, now and whenever that changes. It fails once the store does not say who leads.
 func (s *Store) Leaders(ctx context.Context, each func(Leader)) error {
 	for ctx.Err() == nil {
 		leader, seen, err := s.leader(ctx)
@@ -201,7 +200,7 @@ func (s *Store) leader(ctx context.Context) (Leader, int64, error) {
 	return leader, got.Header.Revision, nil
 }
 
-// awaitChange returns after the first change below the prefix after the revision, or when it was waited long enough.
+// awaitChange returns after the first change below the prefix after the revision, or after the time most.
 func (s *Store) awaitChange(ctx context.Context, keyPrefix string, after int64, most time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -37,7 +37,7 @@ func testLeaders(t *testing.T, s *store.Store) {
 	await("b", second.Number)
 }
 
-// Who waits to lead stops when it is told to, though etcd does not answer.
+// A manager that waits to lead stops when it is told to, though etcd does not answer.
 func TestCampaignEndsWithoutEtcd(t *testing.T) {
 	etcd := storetest.StartEtcd(t)
 	s, err := store.OpenExternal(t.Context(), []string{etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// largePercent of the quota is where what has largeBytes and more is refused: who joins, registers, or is to be fed by another agent
-	// has the rest.
+	// largePercent of the quota is where transactions of largeBytes and more are refused: the rest is for members that join, for what
+	// registers, and for members that another agent is to feed.
 	largePercent = 90
 	largeBytes   = 64 << 10
-	// endingPercent of the quota is where even deletions are refused, which write a little, too, and small changes of what goes on until
-	// it ends.
+	// endingPercent of the quota is where even deletions are refused, which write a little, too, and so are small changes that let something go
+	// on until it ends.
 	endingPercent = 150
 	// alarmPercent of the quota is where etcd raises its alarm, which stops it for
 	// good. It is far away: a database is known to have grown only after the fact.
 	alarmPercent = 200
-	// tidyPercent of the quota is from where it is worth giving back what is no longer used, and forgetting history before its time.
+	// tidyPercent of the quota is from where it is worth giving back what is no longer used, and forgetting history early.
 	tidyPercent = 50
 	// tidyInterval is how often that is looked at.
 	tidyInterval = 30 * time.Second
@@ -32,8 +32,8 @@ const (
 
 // backend is etcd's database, as far as its size goes.
 type backend interface {
-	Size() int64      // of the file
-	SizeInUse() int64 // of what is in it
+	Size() int64      // the size of the file
+	SizeInUse() int64 // the size of what is in it
 	Defrag() error    // makes the file as large as what is in it
 }
 
@@ -48,7 +48,7 @@ type quotaKeeper struct {
 	done    sync.WaitGroup
 
 	mu     sync.Mutex
-	looked int64 // the revision when it was looked at last
+	looked int64 // the revision at the last look
 }
 
 func newQuotaKeeper(of backend, client *clientv3.Client, quota int64, log *slog.Logger) *quotaKeeper {
@@ -91,8 +91,8 @@ func (k *quotaKeeper) run() {
 	}
 }
 
-// forget has etcd forget history before its time where that may be what fills it, but for what is new since the last look: watchers
-// that are further behind read all anew.
+// forget has etcd forget history early if that may be what fills it. What is new since the last look is kept: watchers that are further behind
+// read all anew.
 func (k *quotaKeeper) forget() error {
 	ctx, cancel := context.WithTimeout(context.Background(), tidyInterval)
 	defer cancel()

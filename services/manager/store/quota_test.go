@@ -65,7 +65,7 @@ func TestQuota(t *testing.T) {
 	mustCommit(t, s, term, store.Put("big/again", value))
 }
 
-// What fills the store's history alone is forgotten before its time: nobody has to delete anything for it.
+// If only history fills the store, that is forgotten early: nobody has to delete anything.
 func TestHistoryIsForgottenInTime(t *testing.T) {
 	const bytes = 48 << 20
 	s, tidy := store.OpenSmallForTest(t, t.TempDir(), bytes)
@@ -75,7 +75,7 @@ func TestHistoryIsForgottenInTime(t *testing.T) {
 		mustCommit(t, s, term, store.Put("tree", value))
 	}
 	at := mustCommit(t, s, term, store.Put("note", []byte("kept")))
-	tidy() // notes how far it is; what is newer is kept
+	tidy() // notes how far the store is; what is newer is kept
 	refused := false
 	for range 120 {
 		if _, err := commit(t, s, term, nil, store.Put("tree", value)); errors.Is(err, store.ErrFull) {

@@ -65,12 +65,12 @@ func Unchanged(key string, at Revision) Cond {
 	return Cond{clientv3.Compare(clientv3.ModRevision(prefix+key), "=", int64(at))}
 }
 
-// NoneBelow holds while there is no key that begins so.
+// NoneBelow holds while there is no key with the prefix.
 func NoneBelow(keyPrefix string) Cond {
 	return Cond{clientv3.Compare(clientv3.CreateRevision(prefix+keyPrefix), "=", 0).WithPrefix()}
 }
 
-// UnchangedBelow holds while no key that begins so was written after the revision.
+// UnchangedBelow holds while no key with the prefix was written after the revision.
 func UnchangedBelow(keyPrefix string, at Revision) Cond {
 	return Cond{clientv3.Compare(clientv3.ModRevision(prefix+keyPrefix), "<", int64(at)+1).WithPrefix()}
 }
@@ -86,7 +86,7 @@ func PutLeased(key string, value []byte, lease Lease) Op {
 	return Op{clientv3.OpPut(prefix+key, seal(key, value), clientv3.WithLease(clientv3.LeaseID(lease)))}
 }
 
-// PutKeepingLease writes a key that exists; it goes on to vanish when it would have.
+// PutKeepingLease writes a key that exists; the key still vanishes when it would have.
 func PutKeepingLease(key string, value []byte) Op {
 	return Op{clientv3.OpPut(prefix+key, seal(key, value), clientv3.WithIgnoreLease())}
 }
@@ -94,7 +94,7 @@ func PutKeepingLease(key string, value []byte) Op {
 // Delete removes a key.
 func Delete(key string) Op { return Op{clientv3.OpDelete(prefix + key)} }
 
-// DeleteAll removes all keys that begin so.
+// DeleteAll removes all keys with the prefix.
 func DeleteAll(keyPrefix string) Op {
 	return Op{clientv3.OpDelete(prefix+keyPrefix, clientv3.WithPrefix())}
 }
@@ -118,14 +118,14 @@ type Store struct {
 	failed  <-chan error          // filled when the store cannot go on
 	most    int                   // how many bytes a transaction can have
 	shared  bool                  // several managers can have it
-	member  string                // the host of this one's part of it
+	member  string                // the host of this manager's part of it
 	tidy    func()                // gives back room that is no longer used; nil where that is not ours to do
 	close   func()
 }
 
 // want is something to write.
 type want struct {
-	ending bool  // it is what ends something, or lets it come to its end
+	ending bool  // it ends something, or lets something come to its end
 	own    int64 // how many bytes it has
 	bytes  int64 // with all that is on its way
 }
@@ -163,7 +163,7 @@ func (s *Store) Get(ctx context.Context, key string) (item Item, found bool, err
 // listPage is how many keys one request reads.
 const listPage = 2000
 
-// List reads all keys that begin so, in order, as of one revision.
+// List reads all keys with the prefix, in order, as of one revision.
 func (s *Store) List(ctx context.Context, keyPrefix string) (items []Item, at Revision, err error) {
 	from := prefix + keyPrefix
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -205,15 +205,14 @@ func (s *Store) Now(ctx context.Context) (Revision, error) {
 	return Revision(got.Header.Revision), nil
 }
 
-// Commit makes all changes at once if the term still runs and all conditions
-// hold, and none otherwise. When it returns nil, the changes survive a power cut.
-// What deletes something ends something: it has room where nothing else has.
+// Commit makes all changes at once if the term still runs and all conditions hold, and none otherwise. When it returns nil, the changes survive
+// a power cut. A transaction that deletes something ends something: there is room for it where there is none for others.
 func (s *Store) Commit(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
 	return s.commit(ctx, term, conditions, changes, slices.ContainsFunc(changes, func(o Op) bool { return o.op.IsDelete() }))
 }
 
-// GoOn is Commit of what lets go on what runs, so that it can end: as long as it is small it has room where only what ends something
-// has. What is large has not, though it deletes what it takes the place of.
+// GoOn is Commit for what lets something that runs go on, so that it can end. As long as that is small, there is room for it where otherwise
+// there is only for what ends something. There is not if it is large, although it deletes what it replaces.
 func (s *Store) GoOn(ctx context.Context, term *Term, conditions []Cond, changes []Op) (Revision, error) {
 	return s.commit(ctx, term, conditions, changes, bytesOf(changes) < largeBytes)
 }
@@ -273,13 +272,13 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 	return Lease(granted.ID), nil
 }
 
-// Owner returns whom the store belongs to; empty is nobody yet.
+// Owner returns the owner of the store; empty if it has none yet.
 func (s *Store) Owner(ctx context.Context) (string, error) {
 	item, _, err := s.Get(ctx, "owner")
 	return string(item.Value), err
 }
 
-// Belongs makes the store belong to an owner, once and if mayClaim says nothing against it, and refuses every other.
+// Belongs makes the store belong to an owner, once, if mayClaim has nothing against it. It refuses every other owner.
 func (s *Store) Belongs(ctx context.Context, owner string, mayClaim func() error) error {
 	if _, claimed, err := s.Get(ctx, "owner"); err != nil {
 		return err

@@ -125,7 +125,7 @@ func testAllOrNothing(t *testing.T, s *store.Store) {
 
 func testLarge(t *testing.T, s *store.Store) {
 	term := lead(t, s, "a")
-	const rest = 1000 // what a transaction has beside its values
+	const rest = 1000 // the bytes that a transaction has beside its values
 	large := make([]byte, s.MaxBytes()-rest)
 	mustCommit(t, s, term, store.Put("large", large))
 	_, err := commit(t, s, term, nil, store.Put("large", append(large, make([]byte, 2*rest)...)))
@@ -172,8 +172,7 @@ func testFence(t *testing.T, s *store.Store) {
 	wantValue(t, s, "fence/x", "new")
 }
 
-// A leader that was stopped for longer than others wait for it writes nothing, though its lease may not have run
-// out yet, and leads no more.
+// A leader that was stopped for longer than others wait for it writes nothing, though its lease may not have run out yet, and no longer leads.
 func testStopped(t *testing.T, s *store.Store) {
 	term := lead(t, s, "a")
 	mustCommit(t, s, term, store.Put("stopped/x", []byte("before")))
@@ -406,7 +405,7 @@ func TestEmbeddedSurvivesRestart(t *testing.T) {
 	wantValue(t, openEmbedded(t, dir), "kept", "yes")
 }
 
-// C23 for one manager: what is damaged is refused, and left as it is.
+// C23 for one manager: a damaged store is refused, and left as it is.
 func TestEmbeddedRefusesDamage(t *testing.T) {
 	for file, damage := range map[string]func(*testing.T, string){
 		"member/snap/db":    flipBits,

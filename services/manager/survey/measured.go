@@ -13,15 +13,15 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// grain is what trees take round trips in: smaller differences are the machines', not the
-// network's, and must not make a tree another one.
+// grain is the unit in which trees take round trips: smaller differences are due to the machines, not to the network, and must not make a tree
+// another one.
 const grain = 250 * time.Microsecond
 
-// coarse rounds up.
+// coarse rounds up to the grain.
 func coarse(rtt time.Duration) time.Duration { return (rtt + grain - 1) / grain * grain }
 
-// Measured returns what is known of the agents and the members of a group, or was when clusters were last found. It is shared: its maps
-// must not be changed. Each delivery asks again and again, and every heartbeat waits while it is put together.
+// Measured returns what is known of the agents and the members of a group, or was known when clusters were last found. The value is shared: its
+// maps must not be changed. It is kept because each delivery asks again and again, and every heartbeat waits while it is put together.
 func (s *Survey) Measured(group string, threshold time.Duration) placement.Measured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Survey) measured(f *finding, group string, agents []*agentv1.Agent, now
 	return m.Measured
 }
 
-// inTree is what an agent is called in a tree.
+// inTree returns the name of an agent in a tree.
 func inTree(agent string) string { return placement.AgentID(agent).String() }
 
 // between returns the round trips between agents that both sides have measured.
@@ -79,8 +79,8 @@ func (s *Survey) between(agents []*agentv1.Agent, now time.Time) map[tree.Pair]t
 // measured is what is measured while it is put together.
 type measured struct{ placement.Measured }
 
-// addAgents adds the round trip between two agents. Of clusters the shortest counts: of two
-// paths of which not all is known, that with fewer hops then is the shorter.
+// addAgents adds the round trip between two agents. Between clusters the shortest counts: if not all is known of two paths, the one with fewer
+// hops is then the shorter.
 func (m measured) addAgents(pair tree.Pair, rtt time.Duration) {
 	nodes := tree.Pair{A: inTree(pair.A), B: inTree(pair.B)}
 	m.RTT.Nodes[nodes] = rtt
@@ -92,8 +92,7 @@ func (m measured) addAgents(pair tree.Pair, rtt time.Duration) {
 
 func ordered(a, b string) tree.Pair { return tree.Pair{A: min(a, b), B: max(a, b)} }
 
-// addMember adds what a member has measured. Nobody measures a member: it feeds nobody,
-// and deceives itself alone.
+// addMember adds what a member has measured. Nobody measures a member: it feeds nobody, and could deceive only itself.
 func (s *Survey) addMember(m measured, f *finding, member Node, now time.Time) {
 	times, key := s.times.Of(member.key(), now), placement.MemberID(member.name).String()
 	if len(times) == 0 {

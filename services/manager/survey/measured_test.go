@@ -9,7 +9,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// However many deliveries ask, what is measured is put together once in a while: trees know by its version that it is the same.
+// However many deliveries ask, what is measured is put together only once in a while: trees know by its version that it is the same.
 func TestMeasuredIsPutTogetherOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Lead(view.New(nil, slog.New(slog.DiscardHandler)), nil)

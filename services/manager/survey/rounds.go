@@ -9,28 +9,27 @@ import (
 )
 
 const (
-	// urgentPause is how long a node rests at least between two rounds while there is
-	// something to find out, restPause otherwise. Rounds begin with heartbeats.
+	// urgentPause is how long a node rests at least between two rounds while there is something to find out, restPause how long otherwise.
+	// Rounds begin with heartbeats.
 	urgentPause = 1500 * time.Millisecond
 	restPause   = 20 * time.Second
-	// answerTime is how long a node may take to report what it was asked; until then it is
-	// not asked the same again.
+	// answerTime is how long a node may take to report what it was asked. Until then it is not asked the same again.
 	answerTime = time.Minute
 	// reported is how many round trips a report has at most.
 	reported = 2 * cluster.Round
 )
 
-// Node is one who measures.
+// Node is an agent or a member that measures.
 type Node struct {
 	group string // empty for an agent
 	name  string
 }
 
-// Agent is an agent as one who measures, and Member a member of a group.
+// Agent returns an agent as a node, and Member a member of a group.
 func Agent(name string) Node         { return Node{name: name} }
 func Member(group, name string) Node { return Node{group, name} }
 
-// key is the node's name among all: an agent's own, in which there is no slash.
+// key is the node's name among all nodes: for an agent it is the agent's own, which has no slash in it.
 func (n Node) key() string {
 	if n.group == "" {
 		return n.name
@@ -38,7 +37,7 @@ func (n Node) key() string {
 	return n.group + "/" + n.name
 }
 
-// rounds are whom a node is to measure, and when it is asked again.
+// rounds says which agents a node is to measure, and when it is asked again.
 type rounds struct {
 	incarnation uint64
 
@@ -48,7 +47,7 @@ type rounds struct {
 	agents int // how many there were
 }
 
-// isDue tells whether there is another round now that there are so many agents.
+// isDue reports whether there is another round, now that there are so many agents.
 func (r *rounds) isDue(agents int, now time.Time) bool {
 	if r.urgent || agents != r.agents {
 		return now.Sub(r.last) >= urgentPause
@@ -56,7 +55,7 @@ func (r *rounds) isDue(agents int, now time.Time) bool {
 	return now.Sub(r.last) >= restPause
 }
 
-// waits tells whether the node owes an answer.
+// waits reports whether the node owes an answer.
 func (r *rounds) waits(agent string) bool {
 	_, asked := r.asked[agent]
 	return asked
@@ -71,8 +70,7 @@ func (r *rounds) giveUp(now time.Time) {
 	}
 }
 
-// Begin notes that a node can be asked. Another incarnation than before may be elsewhere:
-// it is measured anew.
+// Begin notes that a node can be asked. If its incarnation is another than before, the node may be elsewhere, and is measured anew.
 func (s *Survey) Begin(node Node, incarnation uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +82,7 @@ func (s *Survey) Begin(node Node, incarnation uint64) {
 	}
 }
 
-// Ask returns whom a node is to measure now; nil if nobody.
+// Ask returns which agents a node is to measure now; nil if none.
 func (s *Survey) Ask(node Node) *groupv1.Measuring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +119,7 @@ func (s *Survey) ask(r *rounds, agents []string, now time.Time) *groupv1.Measuri
 	return measuring
 }
 
-// Take takes what a node has measured. What it was not asked for, or cannot be, is dropped.
+// Take takes what a node has measured. What the node was not asked for, and what cannot be true, is dropped.
 func (s *Survey) Take(node Node, measured []*groupv1.RoundTrip) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// Members that relay are agents of their group alone: nobody of another is told of them, nor told to measure them, and
-// what they say of themselves bends no trees but their group's.
+// Members that relay are agents of their own group only: nobody of another group is told of them, or told to measure them, and what they say of
+// themselves changes no trees but their group's.
 
-// scope is which agents are looked at, and how near those are that belong together.
+// scope says which agents are looked at, and how near agents are that belong together.
 type scope struct {
-	group     string // whose relays there are beside the agents of all groups
-	all       bool   // the relays of all groups are there: for agents, who may feed or be fed by any of them
+	group     string // the group whose relays are included beside the agents of all groups
+	all       bool   // the relays of all groups are included: for agents, which may feed or be fed by any of them
 	threshold time.Duration
 }
 
-// of returns the scope of a group; without relays that of any other.
+// of returns the scope of a group. A group without relays has the scope of any other such group.
 func (s *Survey) of(group string, threshold time.Duration) scope {
 	s.noteChange()
 	if !s.relaying[group] {
@@ -45,7 +45,7 @@ func relayOf(agent string) (group string) {
 	return group
 }
 
-// agents returns those of a scope that can be measured.
+// agents returns the agents of a scope that can be measured.
 func (s *Survey) agents(in scope) (usable []*agentv1.Agent) {
 	for _, agent := range s.view.AllAgents() {
 		if of := relayOf(agent.GetName()); placement.Usable(agent) && (of == "" || in.all || of == in.group) {
@@ -55,8 +55,8 @@ func (s *Survey) agents(in scope) (usable []*agentv1.Agent) {
 	return usable
 }
 
-// nodes returns the agents of a scope, and their clusters as far as these are given: what a relay calls its zone means
-// something to its group.
+// nodes returns the agents of a scope, and their clusters as far as these are given: what a relay calls its zone means something only to its
+// group.
 func (s *Survey) nodes(in scope) (nodes []cluster.Node) {
 	for _, agent := range s.agents(in) {
 		node := cluster.Node{Name: agent.GetName(), Label: agent.GetZone()}

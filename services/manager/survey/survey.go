@@ -19,7 +19,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// foundFor is how long clusters are taken for what they are.
+// foundFor is how long clusters count after they were found.
 const foundFor = time.Second
 
 // Survey is what is known of distances, and who is to measure what.
@@ -31,13 +31,13 @@ type Survey struct {
 	times    *cluster.Times
 	rounds   map[Node]*rounds
 	findings map[scope]*finding
-	told     uint64 // how often it was put together what is measured
+	told     uint64 // how often what is measured was put together
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
 	relaying map[string]bool // the groups that have relays
 }
 
-// finding are the clusters in a scope.
+// finding is the clusters in a scope, and what follows from them.
 type finding struct {
 	clusters *cluster.Clusters
 	at, used time.Time
@@ -45,12 +45,12 @@ type finding struct {
 	told     map[string]placement.Measured // what is measured with these clusters, by group
 }
 
-// Records are who is there; a *view.View.
+// Records are the agents and members that are there; a *view.View.
 type Records interface {
 	Agent(name string) (record view.Agent, found bool)
 	AllAgents() []*agentv1.Agent
 	AllMembers(group string) []*groupv1.Member
-	// Changes returns what is closed when members of a group, or agents, come, go or change.
+	// Changes returns channels that are closed when members of a group, or agents, come, go or change.
 	Changes(group string) (members, agents <-chan struct{})
 }
 
@@ -64,7 +64,7 @@ func Lead(shown Records, metrics *Metrics) *Survey {
 	return s
 }
 
-// find returns the clusters in a scope, as they are or were a moment ago.
+// find returns the clusters in a scope, as they are now or were a moment ago.
 func (s *Survey) find(in scope, now time.Time) *finding {
 	f := s.findings[in]
 	if f == nil {

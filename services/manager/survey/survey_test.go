@@ -15,7 +15,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// there are agents, and members by group.
+// there is agents, and members by group.
 type there struct {
 	agents  []*agentv1.Agent
 	members map[string][]*groupv1.Member
@@ -43,13 +43,13 @@ func (t *there) comes(name, zone string) {
 	t.changed = make(chan struct{})
 }
 
-// surveyed is a survey of those who are there, who measure whom they are told to.
+// surveyed is a survey of the nodes that are there, which measure the agents that they are told to.
 type surveyed struct {
 	*Survey
 	*there
 	nodes []Node
 	rtt   func(from, to string) time.Duration
-	asked map[string][]string // whom everybody was told to measure
+	asked map[string][]string // which agents each node was told to measure
 }
 
 func surveying(rtt func(from, to string) time.Duration) *surveyed {
@@ -115,7 +115,7 @@ func TestRelaysAreTheirGroups(t *testing.T) {
 // What the relays of one group call their zone means nothing to another: two homes may have the same name.
 func TestZonesOfRelaysAreTheirGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		far := func(from, to string) time.Duration { // whoever's name begins alike is near
+		far := func(from, to string) time.Duration { // names that begin alike are near each other
 			if from[0] == to[0] {
 				return time.Millisecond
 			}
@@ -143,7 +143,7 @@ func TestZonesOfRelaysAreTheirGroups(t *testing.T) {
 	})
 }
 
-// The first relay of a group gives nobody another cluster than trees have that exist.
+// The first relay of a group gives no node another cluster than trees that exist have.
 func TestFirstRelayRenamesNoCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := surveying(func(string, string) time.Duration { return time.Millisecond })

@@ -6,7 +6,7 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
-// logLength is how many changes a log keeps for those who resume or are slow.
+// logLength is how many changes a log keeps for watchers that resume or are slow.
 const logLength = 8192
 
 // changeLog holds the latest changes, in order.
@@ -25,7 +25,7 @@ func (l *changeLog[C]) add(at store.Revision, change C) {
 	if len(l.entries) < 2*logLength {
 		return
 	}
-	// Of a transaction's changes, all go or none.
+	// The changes of a transaction go together or not at all.
 	cut := len(l.entries) - logLength
 	l.base = l.entries[cut-1].revision
 	for cut < len(l.entries) && l.entries[cut].revision == l.base {

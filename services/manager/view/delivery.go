@@ -19,9 +19,9 @@ type Delivery struct {
 	// Tree is nil once nobody can be fed any more.
 	Tree        *Tree
 	TreeChanged store.Revision
-	// Receipts are those written since the record, by member. They go before those in it.
+	// Receipts are those that were written since the record, by member. They take precedence over those in it.
 	Receipts Receipts
-	// Read is the revision of which this is.
+	// Read is the revision of which this is the state.
 	Read store.Revision
 }
 
@@ -109,7 +109,7 @@ func (v *View) Delivery(id string) (shown Delivery, found bool) {
 	return d.shown(v.revision), true
 }
 
-// Deliveries returns all deliveries for which is holds, the newest first.
+// Deliveries returns all deliveries for which is returns true, the newest first.
 func (v *View) Deliveries(is func(Delivery) bool) []Delivery {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -138,7 +138,7 @@ func (v *View) RunningDeliveries(group string) int {
 	return v.running[group]
 }
 
-// SessionEnd returns how the last session of a member ended that is not joined.
+// SessionEnd returns how the last session of a member that is not joined ended.
 func (v *View) SessionEnd(groupName, name string) groupv1.MemberState {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

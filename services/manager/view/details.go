@@ -8,11 +8,11 @@ import (
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 )
 
-// shareFrom is how large the record of a delivery is in which receipts share their details. Managers of the version before do not
-// know of that, and have to read all of what they could have written.
+// shareFrom is the size of a delivery's record from which on receipts share their details. Managers of the version before do not know of that,
+// and have to be able to read all that they could have written.
 const shareFrom = 1 << 20
 
-// EncodeDelivery is how a delivery is stored. What is said of thousands of members alike is stored once.
+// EncodeDelivery encodes a delivery as it is stored. What is said of thousands of members alike is stored once.
 func EncodeDelivery(record *managerv1.DeliveryRecord) ([]byte, error) {
 	if proto.Size(record) >= shareFrom {
 		record = shareDetails(record)
@@ -24,7 +24,7 @@ func EncodeDelivery(record *managerv1.DeliveryRecord) ([]byte, error) {
 	return encoded, nil
 }
 
-// decodeDelivery is the way back, also from what managers of the version before have stored.
+// decodeDelivery undoes EncodeDelivery. It also reads what managers of the version before have stored.
 func decodeDelivery(stored []byte) (*managerv1.DeliveryRecord, error) {
 	record := new(managerv1.DeliveryRecord)
 	if err := proto.Unmarshal(stored, record); err != nil {
@@ -42,7 +42,7 @@ func decodeDelivery(stored []byte) (*managerv1.DeliveryRecord, error) {
 	return record, nil
 }
 
-// shareDetails returns the record with what several receipts have as their detail stored once.
+// shareDetails returns the record with each detail that several receipts have stored once.
 func shareDetails(record *managerv1.DeliveryRecord) *managerv1.DeliveryRecord {
 	places := make(map[string][]uint32)
 	for i, receipt := range record.GetDelivery().GetReceipts() {

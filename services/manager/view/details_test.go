@@ -11,7 +11,7 @@ import (
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 )
 
-// failedAt is a delivery that failed at so many members for one of these reasons each.
+// failedAt is a delivery that failed, for each of these reasons, at so many members.
 func failedAt(members int, details ...string) *managerv1.DeliveryRecord {
 	record := &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Id: "d"}}
 	for i := range members {
@@ -43,7 +43,7 @@ func TestSharedDetailsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// A manager of the version before reads all of what it could have written itself, and this one what that has written.
+// A manager of the version before reads all of what it could have written itself, and this one reads what that manager has written.
 func TestSmallRecordsShareNothing(t *testing.T) {
 	record := failedAt(1000, "the same")
 	encoded, err := EncodeDelivery(record)
@@ -56,7 +56,7 @@ func TestSmallRecordsShareNothing(t *testing.T) {
 	}
 }
 
-// A manager of the version before writes a record again without knowing what it has: that stays.
+// A manager of the version before writes a record again without knowing what shared details are: they stay.
 func TestWhatAnEarlierManagerWritesAgainIsRead(t *testing.T) {
 	record := failedAt(2000, strings.Repeat("why ", 250))
 	encoded, err := EncodeDelivery(record)
@@ -67,7 +67,7 @@ func TestWhatAnEarlierManagerWritesAgainIsRead(t *testing.T) {
 	if err := proto.Unmarshal(encoded, shared); err != nil {
 		t.Fatal(err)
 	}
-	shared.Delivery.Measurements = &groupv1.Measurements{Settled: true} // fields that it does not know stay as they are
+	shared.Delivery.Measurements = &groupv1.Measurements{Settled: true} // fields that the earlier manager does not know stay as they are
 	again, err := proto.Marshal(shared)
 	if err != nil {
 		t.Fatal(err)

@@ -34,8 +34,7 @@ func grant(id identity.ID, record Identity) *groupv1.Grant {
 	return &groupv1.Grant{Member: id.Name, Groups: record.Groups}
 }
 
-// WatchRevocations sends who was revoked, or the revocations after a revision, and then
-// every revocation until ctx is done.
+// WatchRevocations sends the identities that are revoked, or the revocations after a revision, and then every revocation until ctx is done.
 func (v *View) WatchRevocations(ctx context.Context, after store.Revision, send func(*groupv1.WatchRevocationsResponse) error) error {
 	isRevoked := func(record Identity) bool { return record.Revoked != 0 }
 	return watchIdentities(ctx, v, after, &v.revoked, isRevoked, revocation, func(s step[*groupv1.Revocation]) error {
@@ -43,8 +42,7 @@ func (v *View) WatchRevocations(ctx context.Context, after store.Revision, send 
 	})
 }
 
-// WatchGrants sends which groups members may join, or what changed of that after a revision, and
-// then every change until ctx is done.
+// WatchGrants sends which groups members may join, or what of that changed after a revision, and then every change until ctx is done.
 func (v *View) WatchGrants(ctx context.Context, after store.Revision, send func(*groupv1.WatchGrantsResponse) error) error {
 	isGranted := func(record Identity) bool { return len(record.Groups) > 0 }
 	return watchIdentities(ctx, v, after, &v.granted, isGranted, grant, func(s step[*groupv1.Grant]) error {
@@ -60,8 +58,8 @@ type step[R any] struct {
 	at        store.Revision
 }
 
-// watchIdentities sends what is said of those identities of which something is, or the changes of a log after a
-// revision, and then every change until ctx is done.
+// watchIdentities sends what is said of those identities that count, or the changes of a log after a revision, and then every change until ctx
+// is done.
 func watchIdentities[R proto.Message](
 	ctx context.Context, v *View, after store.Revision, log *changeLog[R],
 	counts func(Identity) bool, say func(identity.ID, Identity) R, send func(step[R]) error,
@@ -90,7 +88,7 @@ func watchIdentities[R proto.Message](
 		func(changes []R, at store.Revision) error { return send(step[R]{changes: changes, at: at}) })
 }
 
-// identitiesOf returns what is said of identities, in the order of roles and names.
+// identitiesOf returns what is said of the identities that count, in the order of roles and names.
 func identitiesOf[R any](v *View, counts func(Identity) bool, say func(identity.ID, Identity) R) (all []R, at store.Revision) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

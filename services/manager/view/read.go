@@ -72,7 +72,7 @@ func (v *View) Identity(id identity.ID) Identity {
 	return v.identities[id]
 }
 
-// IsPutOut tells whether an identity was revoked after it registered as an incarnation: then it is silent, and not missed.
+// IsPutOut reports whether an identity was revoked after it registered as an incarnation: then it is silent, but not missed.
 func (v *View) IsPutOut(id identity.ID, incarnation uint64) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -83,7 +83,7 @@ func (v *View) isPutOut(id identity.ID, incarnation uint64) bool {
 	return v.identities[id].Revoked >= identity.Stamp(incarnation)
 }
 
-// Accounts returns the members that were let in by their ServiceAccounts last.
+// Accounts returns the members that were last let in by their ServiceAccounts.
 func (v *View) Accounts() map[identity.ID]Identity {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -104,7 +104,7 @@ func (v *View) Agent(name string) (record Agent, found bool) {
 	return record, found
 }
 
-// Groups returns up to limit groups whose names come after the one given, as the API shows them.
+// Groups returns up to limit groups, as the API shows them, whose names come after the one given.
 func (v *View) Groups(after string, limit int) (page []*groupv1.Group, more bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -155,7 +155,7 @@ func (v *View) AllAgents() (all []*agentv1.Agent) {
 	return all
 }
 
-// cut keeps, of records by name, the first whose names come after the one given.
+// cut returns, of records sorted by name, the first ones whose names come after the one given.
 func cut[R interface {
 	proto.Message
 	GetName() string
@@ -173,11 +173,10 @@ func sortByName[R interface{ GetName() string }](records []R) {
 	slices.SortFunc(records, func(a, b R) int { return cmp.Compare(a.GetName(), b.GetName()) })
 }
 
-// messageBytes is how large a message gets about: far below what a receiver
-// takes, however much its members say of themselves.
+// messageBytes is about how large a message gets: far below what a receiver takes, however much its members say of themselves.
 const messageBytes = 1 << 20
 
-// fit returns how many of the records one message can hold, at most limit: one at least.
+// fit returns how many of the records one message can hold: at most limit, and one at least.
 func fit[R proto.Message](records []R, limit int) int {
 	size := 0
 	for i, record := range records[:min(limit, len(records))] {
@@ -188,8 +187,8 @@ func fit[R proto.Message](records []R, limit int) int {
 	return min(limit, len(records))
 }
 
-// Fill returns as many of the messages as one can hold that lists them, one at least, and whether these are all: for those that are
-// larger than their records. No more of them are made than have room, but for one.
+// Fill returns as many of the messages as one message that lists them can hold, one at least, and whether these are all. It is for messages
+// that are larger than their records. At most one more message is made than has room.
 func Fill[R proto.Message](messages iter.Seq[R]) (page []R, all bool) {
 	size := 0
 	for message := range messages {
@@ -212,7 +211,7 @@ func (v *View) All(each func(Member)) {
 	}
 }
 
-// SessionsOf returns the sessions that a member has in a group, or in any where none is named.
+// SessionsOf returns the sessions that a member has in a group, or in all groups if none is named.
 func (v *View) SessionsOf(member, groupName string) []Member {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -236,7 +235,7 @@ func (v *View) SessionsOf(member, groupName string) []Member {
 // Counts says how much the view holds.
 type Counts struct {
 	Groups, Members, AgentsOnline, AgentsOffline, DeliveriesRunning int
-	// Gatherers and Replicators have registered, whether they are online or not: that only the leader knows.
+	// Gatherers and Replicators have registered, whether they are online or not: only the leader knows that.
 	Gatherers, Replicators int
 }
 

@@ -9,7 +9,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 )
 
-// What is shown of a record may be larger than the record: a page is cut by what is shown, and has one at least. No more is made up than
+// What is shown of a record may be larger than the record: a page is cut by what is shown, and has one record at least. No more is made up than
 // has room.
 func TestFillCutsByWhatIsShown(t *testing.T) {
 	made := 0

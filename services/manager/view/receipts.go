@@ -15,14 +15,14 @@ type Receipt struct {
 	Changed store.Revision
 }
 
-// Receipts are those of a delivery, by member. They are a value, of which one that follows shares most: those of a delivery to 10,000 members are
-// asked for by each member that has ended, and with each report that somebody watches.
+// Receipts are the receipts of a delivery, by member. They are a value, and a value that follows from another shares most with it: the receipts
+// of a delivery to 10,000 members are asked for by each member that has ended, and with each report that somebody watches.
 type Receipts struct {
-	shelves *[receiptShelves]map[string]Receipt // no shelf changes
+	shelves *[receiptShelves]map[string]Receipt // the maps never change
 	count   int
 }
 
-// receiptShelves is among how many maps receipts are spread: who adds one copies its map.
+// receiptShelves is the number of maps over which receipts are spread: adding a receipt copies one map.
 const receiptShelves = 128
 
 func shelfOf(member string) int {
@@ -43,7 +43,7 @@ func (r Receipts) Of(member string) (receipt Receipt, has bool) {
 // Len returns how many there are.
 func (r Receipts) Len() int { return r.count }
 
-// All returns all of them, in no order.
+// All yields all receipts, in no order.
 func (r Receipts) All() iter.Seq2[string, Receipt] {
 	return func(yield func(string, Receipt) bool) {
 		if r.shelves == nil {
@@ -59,12 +59,12 @@ func (r Receipts) All() iter.Seq2[string, Receipt] {
 	}
 }
 
-// With returns the receipts with one more, or another in its place.
+// With returns the receipts with one more, or with another one in its place.
 func (r Receipts) With(member string, receipt Receipt) Receipts {
 	return r.change(member, func(shelf map[string]Receipt) { shelf[member] = receipt })
 }
 
-// Without returns the receipts without one.
+// Without returns the receipts without that of a member.
 func (r Receipts) Without(member string) Receipts {
 	if _, has := r.Of(member); !has {
 		return r

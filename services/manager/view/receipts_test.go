@@ -38,7 +38,7 @@ func TestReceiptsAreValues(t *testing.T) {
 	}
 }
 
-// What is asked of a delivery costs the same, however many receipts it has.
+// Asking for a delivery costs the same, however many receipts it has.
 func TestADeliveryIsShownWithoutCopies(t *testing.T) {
 	v := New(nil, nil)
 	v.entry("d").DeliveryRecord = &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Id: "d"}}

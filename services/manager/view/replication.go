@@ -32,8 +32,8 @@ func (r Replication) Running() bool {
 	return r.GetReplication().GetState() == replicav1.ReplicationState_REPLICATION_STATE_RUNNING
 }
 
-// Replica returns the replica of a name; nil if there is none. A record has them by name: there may be a thousand, of each of which is
-// asked.
+// Replica returns the replica of a name; nil if there is none. A record has them sorted by name: there may be a thousand, and each is asked
+// for.
 func (r Replication) Replica(name string) *replicav1.Replica {
 	replicas := r.GetReplication().GetReplicas()
 	at, found := slices.BinarySearchFunc(replicas, name, func(replica *replicav1.Replica, name string) int {
@@ -45,7 +45,7 @@ func (r Replication) Replica(name string) *replicav1.Replica {
 	return replicas[at]
 }
 
-// Delivers reports whether it is delivered in a group in which a replicator takes part.
+// Delivers reports whether the replication is delivered in a group in which a replicator takes part.
 func (r Replication) Delivers(group, replicator string) bool {
 	if group == "" || r.GetDeliveryGroup() != group || !r.Running() {
 		return false
@@ -103,7 +103,7 @@ func (v *View) Replication(id string) (record Replication, found bool) {
 	return record, found
 }
 
-// Replications returns all replications for which is holds, the newest first.
+// Replications returns all replications for which is returns true, the newest first.
 func (v *View) Replications(is func(Replication) bool) (found []Replication) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

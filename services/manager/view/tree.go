@@ -13,8 +13,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
-// Tree is who feeds whom in a delivery, as stored: as it was last written whole, and what is new since. It does not change, and its
-// messages are shared. That there is none is nil.
+// Tree says who feeds whom in a delivery, as stored: as it was last written whole, with what is new since. It does not change, and its messages
+// are shared. A nil Tree stands for none.
 type Tree struct {
 	record  *managerv1.TreeRecord
 	steps   []*managerv1.TreeStep
@@ -27,13 +27,13 @@ type Tree struct {
 // KeptChanges is how many changes of a tree are told.
 const KeptChanges = 32
 
-// NewTree is a tree that is written whole, in so many bytes.
+// NewTree returns a tree that is written whole, in so many bytes.
 func NewTree(record *managerv1.TreeRecord, written store.Revision, bytes int) *Tree {
 	return &Tree{record: record, written: written, bytes: bytes, changes: record.GetChanges()}
 }
 
-// Then returns the tree after another step, of so many bytes. A step that follows another record, as one that a manager of an earlier
-// version has written over this one's, changes nothing.
+// Then returns the tree after another step, of so many bytes. A step that follows another record changes nothing: a manager of an earlier
+// version may have written its record over the one that the step follows.
 func (t *Tree) Then(step *managerv1.TreeStep, bytes int) (next *Tree, follows bool) {
 	if t == nil || step.GetRecord() != t.record.GetVersion() || step.GetVersion() <= t.GetVersion() {
 		return t, false
@@ -98,12 +98,12 @@ func (t *Tree) HoldsStepOf(bytes int) bool {
 	return t.beside+bytes <= t.bytes
 }
 
-// Nodes returns the tree's nodes: the sender first, each other after the one that feeds it.
+// Nodes returns the tree's nodes: the sender first, each other node after the one that feeds it.
 func (t *Tree) Nodes() []*managerv1.TreeNode {
 	if t == nil || len(t.steps) == 0 {
 		return t.wholeNodes()
 	}
-	latest := make(map[string]int) // in which list each node is as it is now: 0 is the record, then come the steps
+	latest := make(map[string]int) // the list in which each node is as it is now: 0 is the record, then come the steps
 	lists := [][]*managerv1.TreeNode{t.record.GetNodes()}
 	for _, node := range t.record.GetNodes() {
 		latest[node.GetId()] = 0
@@ -127,8 +127,8 @@ func (t *Tree) wholeNodes() []*managerv1.TreeNode {
 	return t.record.GetNodes()
 }
 
-// topDown puts those nodes of lists that are the latest after the ones that feed them. Those that one feeds come in the order in which
-// they came to it.
+// topDown returns, of the nodes in lists, those that are the latest, each after the one that feeds it. Those that one node feeds come in the
+// order in which they came to it.
 func topDown(lists [][]*managerv1.TreeNode, latest map[string]int) []*managerv1.TreeNode {
 	below := make(map[string][]*managerv1.TreeNode, len(latest))
 	for i, nodes := range lists {
@@ -145,12 +145,12 @@ func topDown(lists [][]*managerv1.TreeNode, latest map[string]int) []*managerv1.
 	return order
 }
 
-// StepKey is where what is new of a delivery's tree is stored, by its version.
+// StepKey is where a step of a delivery's tree is stored, by its version.
 func StepKey(id string, version uint64) string {
 	return fmt.Sprintf("%s%020d", StepsPrefix(id), version)
 }
 
-// StepsPrefix is what all that is new of a delivery's tree is stored below.
+// StepsPrefix is what all steps of a delivery's tree are stored below.
 func StepsPrefix(id string) string { return stepKind + "/" + id + "/" }
 
 // TreeUnchanged holds while the delivery's tree is as it is shown.
@@ -196,7 +196,7 @@ func (v *View) deleteTree(id string) {
 	}
 }
 
-// noteStray notes that a tree, or its delivery, is no more: its steps are left, unless they go, too.
+// noteStray notes that a tree, or its delivery, is gone, and that its steps are left, unless they go, too.
 func (v *View) noteStray(id string, gone *Tree) {
 	if gone.last() != nil {
 		v.strays[id] = true
@@ -208,7 +208,7 @@ func (v *View) deleteStep(name string) {
 	delete(v.strays, id) // they go all at once
 }
 
-// Strays returns of which deliveries steps are left of trees that are gone: a manager of an earlier version has forgotten them.
+// Strays returns the deliveries of which steps are left although their trees are gone: a manager of an earlier version has forgotten those.
 func (v *View) Strays() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

@@ -35,8 +35,8 @@ type View struct {
 	granted    changeLog[*groupv1.Grant]
 	members    int
 	deliveries map[string]*delivery
-	strays     map[string]bool // deliveries of whose trees nothing but steps is there
-	running    map[string]int  // deliveries, by group
+	strays     map[string]bool // deliveries of whose trees only steps are left
+	running    map[string]int  // how many deliveries run, by group
 
 	managers     map[string]Manager
 	gatherers    map[string]Gatherer

@@ -16,10 +16,9 @@ const (
 	heartbeat = 5 * time.Second
 )
 
-// Watched is what is watched. M is what is sent.
+// Watched is what is watched. M is the message that is sent.
 type Watched[M any] struct {
-	// Changed returns what is closed when there is something new; closed already where that
-	// is not told.
+	// Changed returns a channel that is closed when there is something new; closed already if changes are not told.
 	Changed func() <-chan struct{}
 	// Show returns it as it is, and whether it has not ended.
 	Show func() (now M, running bool, err error)
@@ -81,7 +80,7 @@ func (w Watched[M]) collect(ctx context.Context, rest <-chan time.Time) error {
 		changed := w.Changed()
 		select {
 		case <-changed:
-			changed = nil // it is not told when
+			changed = nil // changes are not told
 		default:
 		}
 		if running, err := w.Running(); err != nil || !running {

@@ -85,7 +85,7 @@ func TestChangesAreCollectedAndTheEndIsNot(t *testing.T) {
 	})
 }
 
-// What says nothing is still there: a heartbeat each 5 s.
+// A thing of which there is nothing new still sends a heartbeat every 5 s.
 func TestSilenceHasHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newThing()
@@ -100,7 +100,7 @@ func TestSilenceHasHeartbeats(t *testing.T) {
 	})
 }
 
-// Whoever can no longer know of changes says so, and does not leave somebody waiting.
+// A watch that can no longer know of changes ends and says so: it leaves nobody waiting.
 func TestWatchEndsWithTheTerm(t *testing.T) {
 	for name, change := range map[string]func(*thing){"while nothing changes": func(*thing) {}, "while changes are collected": func(s *thing) { s.set(2) }} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestWatchEndsWithTheTerm(t *testing.T) {
 	}
 }
 
-// What is not told when it changes is looked at once in 200 ms, not all the time.
+// A thing whose changes are not told is looked at once in 200 ms, not all the time.
 func TestUntoldChangesAreLookedAtNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newThing()

@@ -79,7 +79,7 @@ func waitDial(t testing.TB, address string) {
 // Freeze has etcd hang, until Thaw is called.
 func (e *Etcd) Freeze(t testing.TB) { testprocess.Freeze(t, e.process.Process) }
 
-// Thaw has it go on.
+// Thaw lets it go on.
 func (e *Etcd) Thaw(t testing.TB) { testprocess.Thaw(t, e.process.Process) }
 
 // Compact forgets all history before now.
@@ -94,7 +94,7 @@ func (e *Etcd) Compact(t testing.TB) {
 	})
 }
 
-// Fill has etcd refuse what needs room, until Empty is called.
+// Fill has etcd refuse all that needs room, until Empty is called.
 func (e *Etcd) Fill(t testing.TB) { e.alarm(t, etcdserverpb.AlarmRequest_ACTIVATE) }
 
 // Empty ends Fill.

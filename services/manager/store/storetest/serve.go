@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Serve runs an etcd in this process that answers clients on a listener alone, over plain TCP, until it is stopped.
+// Serve runs an etcd in this process that answers clients on this listener only, over plain TCP, until it is stopped.
 func Serve(t testing.TB, dir string, listener net.Listener) (stop func()) {
 	t.Helper()
 	config := embed.NewConfig()
@@ -28,7 +28,7 @@ func Serve(t testing.TB, dir string, listener net.Listener) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = serving.Serve(listener) // it ends by stop alone
+		_ = serving.Serve(listener) // only stop ends it
 	}()
 	return func() {
 		serving.Stop()
