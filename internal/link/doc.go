@@ -7,6 +7,8 @@
 // other. They see the process's memory on neither. With TLS they pass through one
 // buffer of a connection.
 //
+// Why it is so: docs/decisions.md#links-and-caches.
+//
 // Contacts keeps connections to peers that have proven who they are, for links that are opened later.
 //
 // Feed is the parent's side of a link, Take the child's. A session agent uses both, a

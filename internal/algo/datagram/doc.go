@@ -7,4 +7,6 @@
 // this: TFRC (RFC 5348), driven by reports of the child. Its section 3.1.10 wants a circuit
 // breaker besides (RFC 8084). What a link may not carry is not carried, for its child
 // alone: who is fed over another loses nothing.
+//
+// Why it is so: docs/decisions.md#datagrams.
 package datagram

@@ -51,4 +51,6 @@
 // measured of them. A round trip of zero, less than nothing or an hour is unknown, as are
 // throughputs that no link has. A round trip that is long without reason makes a window too large,
 // which is seen by what comes of it.
+//
+// Why it is so: docs/decisions.md#gathering.
 package window
