@@ -3,6 +3,8 @@
 // each client gets its target, by priority, from the receiver's side alone (papers 003
 // and 001).
 //
+// Why it is so: docs/decisions.md#gathering.
+//
 // A Controller is told what was seen, every half second, and says what to set:
 //
 //	observe ─▶ Facts ─▶ Controller.Step ─▶ Decision ─▶ apply
@@ -51,6 +53,4 @@
 // measured of them. A round trip of zero, less than nothing or an hour is unknown, as are
 // throughputs that no link has. A round trip that is long without reason makes a window too large,
 // which is seen by what comes of it.
-//
-// Why it is so: docs/decisions.md#gathering.
 package window
