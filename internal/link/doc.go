@@ -6,6 +6,8 @@
 // moves the bytes: by sendfile at one end, by splice at the other. They enter the process's memory
 // at neither. With TLS they pass through one buffer of a connection.
 //
+// Why it is so: docs/decisions.md#links-and-caches.
+//
 // Contacts keeps connections to peers that have proven who they are, for links that are opened later.
 //
 // Feeding is the parent's side of a link, Taking the child's. A session agent uses both, a

@@ -67,4 +67,6 @@
 // agent of each is looked at (site.go). So a change takes as long as its cluster is large, and
 // as there are clusters; and as the tree is, where nodes have no cluster. What Build returns depends on the set
 // of nodes alone, not on their order.
+//
+// Why it is so: docs/decisions.md#trees.
 package tree

@@ -2,6 +2,8 @@
 // way, by its advertised window, and how many connections a client's upload is made of. That way
 // each client gets its target, by priority, by means of the receiver alone (papers 003 and 001).
 //
+// Why it is so: docs/decisions.md#gathering.
+//
 // A Controller is told what was seen, every half second, and says what to set:
 //
 //	observe ─▶ Facts ─▶ Controller.Step ─▶ Decision ─▶ apply
