@@ -48,10 +48,10 @@ func Listen(device string, port uint16) (*Live, error) {
 	return &Live{socket: socket, raw: raw, buffer: make([]byte, 1<<16), ports: []uint16{port}}, nil
 }
 
-// MostPorts is of how many ports datagrams are taken.
+// MostPorts is from how many ports datagrams are taken, at most.
 const MostPorts = 64
 
-// Admit has it take the datagrams of another port, too, if it does not take those of so many already.
+// Admit has it take the datagrams of another port as well, unless it has MostPorts.
 func (l *Live) Admit(port uint16) error {
 	if slices.Contains(l.ports, port) || len(l.ports) == MostPorts {
 		return nil

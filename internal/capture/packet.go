@@ -40,7 +40,7 @@ const (
 	familyINET = 2
 )
 
-// Datagram is the datagram that the packet is.
+// Datagram returns the datagram that the packet holds.
 func (p Packet) Datagram() (d Datagram, is bool) {
 	ip, is := network(p.Link, p.Bytes)
 	if !is || len(ip) < 20 || ip[0]>>4 != 4 || ip[9] != protoUDP {

@@ -10,9 +10,9 @@ type Counts struct {
 	// Late came, or were recovered, when they were older than the freshness bound.
 	Late uint64
 	Lost uint64
-	// Duplicated came more than once: the others of them count here.
+	// Duplicated are further copies of datagrams that had come.
 	Duplicated uint64
-	// Reordered came after one with a higher sequence.
+	// Reordered came after a datagram with a higher sequence.
 	Reordered uint64
 }
 
@@ -33,7 +33,7 @@ func NewAccount(fresh time.Duration, inTheMiddle bool) *Account {
 	return &Account{fresh: fresh, begun: !inTheMiddle}
 }
 
-// Arrived notes a datagram of some age, and returns whether it is to be handed on.
+// Arrived notes a datagram of some age, and reports whether it is to be handed on.
 func (a *Account) Arrived(sequence uint64, age time.Duration, recovered bool) (handOn bool) {
 	behind := sequence < a.seen.Next()
 	if !a.seen.Note(sequence) {

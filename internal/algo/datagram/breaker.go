@@ -5,7 +5,7 @@ import "time"
 // The breaker's measures. RFC 8084, section 4, asks for intervals that are long compared
 // to the round trip, a trigger that is no transient, and a reaction that is drastic.
 const (
-	// breakerInterval is over what loss is measured, at least.
+	// breakerInterval is the time over which loss is measured, at least.
 	breakerInterval = time.Second
 	// breakerRoundTrips is how many round trips an interval has, at least.
 	breakerRoundTrips = 10
@@ -16,7 +16,7 @@ const (
 	// breakerFirst and breakerLast are how long nothing is sent the first time, and at most.
 	breakerFirst = 10 * time.Second
 	breakerLast  = 5 * time.Minute
-	// breakerFew is how many datagrams an interval has to have to tell anything.
+	// breakerFew is how many datagrams an interval must have to tell anything.
 	breakerFew = 5
 )
 
@@ -28,12 +28,12 @@ type Breaker struct {
 	sent, received uint64    // when it began
 	bad, good      int       // intervals in a row
 	pause          time.Duration
-	until          time.Time // nothing is sent before
+	until          time.Time // nothing is sent before this
 	trips          int
 }
 
 // Measure notes how many datagrams were sent over the link in all, and how many of them
-// its child says that came. It returns whether the breaker trips.
+// came, as its child says. It reports whether the breaker trips.
 func (b *Breaker) Measure(sent, received uint64, roundTrip time.Duration, now time.Time) (trips bool) {
 	switch {
 	case b.begun.IsZero():

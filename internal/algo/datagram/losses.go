@@ -17,7 +17,7 @@ var intervalWeights = [8]float64{1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2}
 type Losses struct {
 	seen     Seen
 	highest  [reorderDegree]uint64 // the highest numbers that came, ascending, each plus one
-	judged   uint64                // all before it came or are lost
+	judged   uint64                // every number before it has come, or is lost
 	received uint64
 	lost     uint64
 
@@ -34,7 +34,7 @@ type Losses struct {
 	size      float64 // of datagrams, in the mean
 }
 
-// Arrived notes a datagram, and returns whether it is the first of its number.
+// Arrived notes a datagram, and reports whether it is the first with its number.
 func (l *Losses) Arrived(number uint64, size int, roundTrip time.Duration, now time.Time) (first bool) {
 	if !l.begun {
 		// What came before the child listened was not for it.
@@ -72,7 +72,7 @@ func (l *Losses) judge(number uint64, now time.Time) {
 	}
 }
 
-// lose notes that datagrams are lost, and whether that is a loss event.
+// lose notes that datagrams are lost, and whether they are a loss event of their own.
 func (l *Losses) lose(number, count uint64, now time.Time) {
 	l.lost += count
 	if l.events > 0 && now.Sub(l.event) < l.roundTrip {

@@ -89,7 +89,7 @@ func (p *Pace) measure(sample time.Duration) {
 }
 
 // remember notes what came through. While the stream itself is slower than it may be,
-// what came through says nothing of the path: what did before stays.
+// that says nothing of the path: then what came through before stays.
 func (p *Pace) remember(rate float64, now time.Time) {
 	limited := p.sent < 0.9*p.rate*now.Sub(p.heard).Seconds()
 	if limited {
@@ -100,7 +100,7 @@ func (p *Pace) remember(rate float64, now time.Time) {
 	p.received = [recent]float64{rate, p.received[0], p.received[1]}
 }
 
-// Take returns whether a datagram may leave now, and counts it if it may.
+// Take reports whether a datagram may leave now, and counts it if it may.
 func (p *Pace) Take(size int, now time.Time) bool {
 	p.fill(now)
 	if p.credit < float64(size) {
@@ -136,7 +136,7 @@ func (p *Pace) depth() float64 {
 	return max(p.rate*max(p.roundTrip, ReportInterval/10).Seconds(), burst*max(p.size, firstWindow/4))
 }
 
-// silence halves the rate for every while in which nothing was heard although something
+// silence halves the rate for every period in which nothing was heard although something
 // was sent: the nofeedback timer of section 4.4.
 func (p *Pace) silence(now time.Time) {
 	patience := max(4*p.roundTrip, 4*ReportInterval, time.Duration(2*p.size/p.rate*float64(time.Second)))

@@ -1,12 +1,12 @@
 package datagram
 
-// SeenSpan is over how many of the latest numbers it is remembered which ones came.
+// SeenSpan is how many of the latest numbers are remembered.
 const SeenSpan = 4096
 
 const seenWords = SeenSpan / 64
 
-// Seen remembers which of the latest numbers came, as RFC 6479's window does: what is
-// older than it can tell counts as having come.
+// Seen remembers which of the latest numbers came, like RFC 6479's window: a number that is
+// too old to tell counts as having come.
 type Seen struct {
 	next uint64 // after the highest; zero if none came
 	bits [seenWords]uint64

@@ -20,8 +20,8 @@
 // round trip suggests are made at once.
 //
 // A standing queue is what more stripes do to others, and to themselves. While a queue stands
-// there are never more of them but fewer, until it costs something and the
-// queue is gone: then it was not the others' path that was filled.
+// their number is never raised but lowered, until that costs something and the
+// queue is gone: then it was this link's own queue, and not one that others fill.
 package parallel
 
 import "time"
@@ -38,28 +38,28 @@ const (
 	// 8 and 13" (§3.2, figure 2).
 	eachRTT   = 6 * time.Millisecond
 	lossyMost = 8
-	// queueTime is how long a queue must be to be called one, and shortQueue to have lost something.
+	// queueTime is how long a queue must be to count as one, and shortQueue how long to explain a loss.
 	queueTime, shortQueue = 5 * time.Millisecond, 4 * time.Millisecond
-	// leastEpoch and epochRTTs are how long something is measured at least.
+	// leastEpoch and epochRTTs are how long a measurement takes at least.
 	leastEpoch = 700 * time.Millisecond
 	epochRTTs  = 10
 	// leastSettle and settleRTTs are how long nothing is measured after a change: slow start.
 	leastSettle = 200 * time.Millisecond
 	settleRTTs  = 5
-	// firstRest is after how long another number is tried when the last trial was no gain. It
+	// firstRest is how long no other number is tried after a trial that was no gain. It
 	// doubles with each, up to longRest.
 	firstRest = 5 * time.Second
 	longRest  = 40 * time.Second
-	// busyEnough is for how much of the time there must be something to send, so that
+	// busyEnough is the share of the time in which there must be something to send, so that
 	// something is learnt.
 	busyEnough = 0.7
-	// enough is the share of the best rate with which fewer stripes are as good as more.
+	// enough is the share of the best rate at which fewer stripes count as equally good.
 	enough = 0.95
 	// tooLittle is the gain below which they are given up after half of the usual measurement, and
 	// farTooLittle after a quarter.
 	tooLittle    = 0.85
 	farTooLittle = 0.7
-	// mostDoubts is for how many epochs more fewer are tried at most.
+	// mostDoubts is how many more epochs fewer stripes are tried for, at most.
 	mostDoubts = 4
 )
 
@@ -69,10 +69,10 @@ type Facts struct {
 	RTT, LeastRTT time.Duration
 	Delivered     uint64        // bytes that have arrived
 	Sent, Lost    uint64        // segments, and those of them that were sent again
-	Busy          time.Duration // in which there was something to send, in the mean over the stripes in use
+	Busy          time.Duration // the time in which there was something to send, in the mean over the stripes in use
 }
 
-// waits reports whether segments wait on the path, be it for a moment: a short queue is full a moment before it loses something.
+// waits reports whether segments wait on the path, if only for a moment: a short queue is full just before it loses something.
 func (f Facts) waits() bool {
 	return f.RTT > f.LeastRTT+f.LeastRTT/64+shortQueue
 }
@@ -100,16 +100,16 @@ type Tuner struct {
 	rtts   time.Duration
 	looks  int       // that rtts is the sum of, since then
 	change time.Time // when the number was last changed; zero before the first facts
-	before Measured  // what the number before the one on trial did; or what the present one did
-	peak   float64   // the best rate since more were needed, or the path was another
+	before Measured  // what was measured with the number before the one on trial; without a trial, with the present number
+	peak   float64   // the best rate since more stripes were needed, or the path changed
 	lossy  losses
 	trial  trial
 	rest   time.Duration
-	until  time.Time // nothing is tried before
-	missed time.Time // when a trial was no gain last
+	until  time.Time // nothing is tried before this
+	missed time.Time // when a trial was last no gain
 	failed trial     // what is not worth being tried next
 	lasted int       // measurements since the last trial
-	doubts int       // trials of fewer in a row that were none: the next one is seen for longer
+	doubts int       // trials of fewer in a row that told nothing: the next one is watched for longer
 }
 
 type trial int
@@ -120,7 +120,7 @@ const (
 	down
 )
 
-// opposite is what is not tried after a trial that was a gain.
+// opposite returns the trial that is not made after one that was a gain.
 var opposite = map[trial]trial{up: down, down: up}
 
 // New returns the tuner of a link that has its first stripe. The round trip is what its
@@ -208,7 +208,7 @@ func (t *Tuner) lossyPath(suggested int, facts Facts) {
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
 }
 
-// losses finds out whether a path loses by itself. Where a queue stands it is that which is full, and what is sent
+// losses finds out whether a path loses by itself. If a queue stands, the queue is what loses, and whatever is sent
 // again in the next round trips was lost there.
 type losses struct {
 	suggests int   // how many stripes it should have then; 0 is not asked
@@ -248,8 +248,8 @@ func (t *Tuner) Limit(most int, at time.Time) (changed bool) {
 // begun begins to measure.
 func (t *Tuner) begun(facts Facts) { t.since, t.rtts, t.looks = facts, 0, 0 }
 
-// fails reports whether fewer stripes carry so much less that this need not be seen to its
-// end, the first time. A neighbour needs a while to take what it is left, and to fill the
+// fails reports whether fewer stripes carry so much less that a first trial need not be seen to its
+// end. Whoever else is on the path needs a while to take what is left to it, and to fill the
 // queue with it.
 func (t *Tuner) fails(now Measured, span, epoch time.Duration) bool {
 	if t.trial != down || t.doubts > 0 || now.queues() {
@@ -282,7 +282,7 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 		return t.conclude(now, at, gains(t.choice.was, t.choice.Stripes, t.before, now), Gained)
 	case t.trial == down && now.Rate >= enough*t.peak:
 		return t.conclude(now, at, true, Enough)
-	case t.trial == down: // if a queue stands all the same, others have what is missing
+	case t.trial == down: // if a queue stands all the same, others have taken what is missing
 		return t.conclude(now, at, now.queues(), Crowded)
 	}
 	if t.isAnother(now) { // the path has changed: what was found does not hold any more
@@ -339,7 +339,7 @@ func (t *Tuner) next(now Measured) (stripes int, way trial) {
 	return n, none
 }
 
-// conclude ends a trial: the number is kept, or the one before taken again.
+// conclude ends a trial: the number is kept, or the one before is used again.
 func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (changed bool) {
 	way, was := t.trial, t.choice.was
 	t.trial, t.lasted = none, 0
@@ -397,8 +397,8 @@ const (
 	pieceTime = 20 * time.Millisecond
 )
 
-// piece returns how much a stripe that carries a rate is handed at once. One that stays alone has
-// nobody to wait for it.
+// piece returns how much a stripe that carries a rate is handed at once. For a stripe that stays alone nobody
+// waits.
 func (t *Tuner) piece(rate float64) uint64 {
 	if t.choice.Alone() {
 		return mostPiece
