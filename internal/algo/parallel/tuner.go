@@ -20,8 +20,8 @@
 // round trip suggests are made at once.
 //
 // A standing queue is what more stripes do to others, and to themselves. While a queue stands
-// there are never more of them but fewer, until it costs something and the
-// queue is gone: then it was not the others' path that was filled.
+// their number is never raised but lowered, until that costs something and the
+// queue is gone: then it was this link's own queue, and not one that others fill.
 package parallel
 
 import "time"

@@ -97,7 +97,8 @@ type child struct {
 	mark     mark
 	brake    mark // since when it holds up others; zero if it does not
 	still    mark // since when it has taken nothing of what it lacks; zero is not known
-	stood    bool // it took nothing for longer than any path is, and was not heard of since
+	lost     bool // it has lost its place in the cache, and was not heard of since
+	stood    bool // it took nothing for longer than any path is, or since it lost its place before, and was not heard of since
 }
 
 // mark is an offset that the agent had reached at a time. A child that reaches it late is slow.
@@ -212,7 +213,7 @@ func (a *Account) Acked(name string, upTo uint64) error {
 	case upTo > c.sent:
 		return fmt.Errorf("%s %w: %d of %d", name, ErrNotSent, upTo, c.sent)
 	}
-	c.acked, c.stood = upTo, false
+	c.acked, c.lost, c.stood = upTo, false, false
 	return nil
 }
 
@@ -225,7 +226,7 @@ func (a *Account) Ready(name string) {
 }
 
 // heard notes that a child was heard of.
-func (c *child) heard() { c.still, c.stood = mark{}, false }
+func (c *child) heard() { c.still, c.lost, c.stood = mark{}, false, false }
 
 // Arrived notes that all before an offset is in the cache.
 func (a *Account) Arrived(upTo uint64) {

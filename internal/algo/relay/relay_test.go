@@ -465,6 +465,42 @@ func TestDetachedChildDoesNotWaitForOneThatHungAndIsGone(t *testing.T) {
 	}
 }
 
+// If a child has taken nothing since the delivery began again for it, and loses its place once more, the delivery does not begin again for
+// it before it is heard of, however soon another was held up.
+func TestNothingBeginsAgainTwiceForOneThatTakesNothing(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "fast", "hangs")
+	a.length = 8 * block
+	wantParked := func(now time.Time) {
+		t.Helper()
+		a.ParkSlowest(now)
+		if parked := a.ParkSlowest(now.Add(time.Second)); !slices.Equal(parked, []string{"hangs"}) {
+			t.Fatalf("%v are parked, want the one that hangs", parked)
+		}
+		a.Discard(4*block, math.MaxUint64)
+		a.settle()
+	}
+	a.receive(4)
+	a.ack("fast", 4)
+	wantParked(start)
+	a.receive(4)
+	a.ack("fast", 8)
+	a.End()
+	a.beginAgain()
+	a.Expect([]string{"fast", "hangs", "new"})
+	a.Attach("new", 4*block, start)
+	wantParked(start.Add(2 * time.Second))
+	a.receive(4)
+	a.ack("new", 8)
+	a.End()
+	if from, needed := a.Unpark(start.Add(4 * time.Second)); needed {
+		t.Errorf("it begins again from %d for one that hangs", from)
+	}
+	a.Attach("hangs", 0, start.Add(5*time.Second))
+	if _, needed := a.Unpark(start.Add(6 * time.Second)); !needed {
+		t.Error("it does not begin again for one that has come again")
+	}
+}
+
 // Where bytes come fast, every child but the first is behind by a whole cache now and then: if it gets on, it keeps its place.
 func TestNobodyIsParkedWhoGetsOn(t *testing.T) {
 	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach}, 4*block, "first", "second")

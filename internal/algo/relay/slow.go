@@ -51,8 +51,8 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on
 		}
 		if waited := now.Sub(c.brake.at); waited >= brake {
-			c.stood = c.stood || waited >= longBrake && c.acked == c.brake.acked
-			c.parked, c.brake = true, mark{}
+			c.stood = c.stood || c.lost || waited >= longBrake && c.acked == c.brake.acked
+			c.parked, c.lost, c.brake = true, true, mark{}
 			parked = append(parked, name)
 		}
 	}
