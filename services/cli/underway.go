@@ -107,10 +107,8 @@ func (u *underWay) unfinished(to io.Writer, by *pull) {
 		switch {
 		case in.Kind == sdk.Stream && !by.stdout:
 			left = fmt.Sprintf("; what came is kept in %s, as a file that ends with .incomplete", printable.Text(by.into))
-		case in.Kind != sdk.Stream && by.into != "" && in.Late:
+		case in.Kind != sdk.Stream && by.into != "":
 			left = "; what came is kept, and the same command goes on from there"
-		case in.Kind != sdk.Stream && by.into != "": // it has left, and gets no more of this delivery
-			left = "; what came is kept, and goes on from there when the same is pushed again"
 		}
 		fmt.Fprintf(to, "%s from %s is unfinished%s\n", printable.Text(in.Name), in.Sender, left)
 	}

@@ -44,16 +44,17 @@ func TestInterruptedUploadSaysHowFarItCame(t *testing.T) {
 	}
 }
 
-// A member that leaves a delivery that it was in from the start gets no more of it: what came is kept for when the same is pushed again. One
-// that had come late may come again.
+// A member that is interrupted has left, and goes on when the same command joins again, whether it had come late or not.
 func TestUnfinishedSaysWhatGoesOn(t *testing.T) {
 	var all underWay
 	all.begins(sdk.Incoming{ID: "1", Name: "f", Sender: "alice"})
 	all.begins(sdk.Incoming{ID: "2", Name: "kept", Sender: "alice", Late: true})
+	all.begins(sdk.Incoming{ID: "3", Name: "log", Sender: "alice", Kind: sdk.Stream})
 	var said bytes.Buffer
 	all.unfinished(&said, &pull{into: "in"})
-	const want = "f from alice is unfinished; what came is kept, and goes on from there when the same is pushed again\n" +
-		"kept from alice is unfinished; what came is kept, and the same command goes on from there\n"
+	const want = "f from alice is unfinished; what came is kept, and the same command goes on from there\n" +
+		"kept from alice is unfinished; what came is kept, and the same command goes on from there\n" +
+		"log from alice is unfinished; what came is kept in in, as a file that ends with .incomplete\n"
 	if said.String() != want {
 		t.Errorf("it says\n%s", said.String())
 	}
