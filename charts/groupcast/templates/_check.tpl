@@ -1,5 +1,6 @@
 {{/* What the schema cannot say. */}}
 {{- define "groupcast.check" -}}
+{{- include "groupcast.check.needed" . -}}
 {{- include "groupcast.check.managers" . -}}
 {{- include "groupcast.check.upgrade" . -}}
 {{- include "groupcast.check.ports" . -}}
@@ -18,6 +19,19 @@
 {{- range .Values.monitoring.prometheusRule.disabled -}}
 {{- if not (has . $alerts) -}}
 {{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* --set KEY=null takes a value away: there is no default in its place. */}}
+{{- define "groupcast.check.needed" -}}
+{{- range $path := .Files.Get "files/needed.json" | fromJsonArray -}}
+{{- $at := $.Values -}}
+{{- range splitList "." $path -}}
+{{- $at = index ($at | default dict) . -}}
+{{- end -}}
+{{- if kindIs "invalid" $at -}}
+{{- fail (printf "%s is null, and has to be something: leave it out, and it has its default; or, where it was set before, set it to that" $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
