@@ -7,6 +7,7 @@
 {{- include "groupcast.check.listens" . -}}
 {{- include "groupcast.check.services" . -}}
 {{- include "groupcast.check.envoy" . -}}
+{{- include "groupcast.check.lans" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
@@ -32,6 +33,15 @@
 {{- end -}}
 {{- if kindIs "invalid" $at -}}
 {{- fail (printf "%s is null, and has to be something: leave it out, and it has its default; or, where it was set before, set it to that" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Each node looks for its own address among the networks: one address would be that of a single node, and the others would not start. */}}
+{{- define "groupcast.check.lans" -}}
+{{- range .Values.replicator.lans -}}
+{{- if regexMatch "^([^=]*=)?([0-9]+([.][0-9]+){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$" . -}}
+{{- fail (printf "replicator.lans has %s, which is one address: want the network with its prefix, as rack1=10.1.0.0/16 or, of one node alone, rack1=10.1.0.7/32" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
