@@ -80,6 +80,11 @@ func (a *app) managersStatus(command *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		if status.AgentsOffline > 0 {
+			if agents, err := client.Agents(ctx); err == nil { // only an operator may list them, and only where a manager leads
+				a.sayOffline(agents)
+			}
+		}
 		return a.showStatus(status)
 	})
 	code := sdk.CodeOf(err)
@@ -117,6 +122,19 @@ func (a *app) showStatus(status sdk.Status) error {
 		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
 	}
 	return printOne(a, status, statusColumns)
+}
+
+// sayOffline names agents that are offline.
+func (a *app) sayOffline(agents []sdk.Agent) {
+	var names []string
+	for _, agent := range agents {
+		if agent.State != "online" {
+			names = append(names, "agent/"+agent.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(a.stderr, "offline: %s (groupcast agent list)\n", listed(names))
+	}
 }
 
 func lastSeen(at time.Time) string {

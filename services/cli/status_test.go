@@ -41,6 +41,27 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 	}
 }
 
+// Agents that are offline are named, and of many the first.
+func TestStatusSaysWhichAgentsAreOffline(t *testing.T) {
+	var agents []sdk.Agent
+	for i, state := range []string{"offline", "online", "offline", "offline", "offline"} {
+		agents = append(agents, sdk.Agent{Name: fmt.Sprintf("a%d", i), State: state})
+	}
+	for count, want := range map[int]string{
+		1: "offline: agent/a0 (groupcast agent list)\n",
+		3: "offline: agent/a0, agent/a2 (groupcast agent list)\n",
+		5: "offline: agent/a0, agent/a2, agent/a3 and 1 more (groupcast agent list)\n",
+		0: "",
+	} {
+		var said bytes.Buffer
+		a := &app{stderr: &said}
+		a.sayOffline(agents[:count])
+		if said.String() != want {
+			t.Errorf("of %d agents: %q, want %q", count, said.String(), want)
+		}
+	}
+}
+
 // Managers are counted, and those that are missed named. Without a leader nobody knows who is.
 func TestStatusSaysWhichManagersAreMissed(t *testing.T) {
 	var table, said bytes.Buffer
