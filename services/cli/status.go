@@ -80,10 +80,8 @@ func (a *app) managersStatus(command *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if status.AgentsOffline > 0 {
-			if agents, err := client.Agents(ctx); err == nil { // only an operator may list them, and only where a manager leads
-				a.sayOffline(agents)
-			}
+		if status.AgentsOffline > 0 && status.Leader != "" {
+			a.sayWhichAgents(ctx, client)
 		}
 		return a.showStatus(status)
 	})
@@ -122,6 +120,16 @@ func (a *app) showStatus(status sdk.Status) error {
 		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
 	}
 	return printOne(a, status, statusColumns)
+}
+
+// sayWhichAgents names agents that are offline, for operators, who alone may list them. It is no more than a word beside the status, which does not wait for
+// a leader that does not answer.
+func (a *app) sayWhichAgents(ctx context.Context, client *sdk.Client) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/4)
+	defer cancel()
+	if agents, err := client.Agents(ctx); err == nil {
+		a.sayOffline(agents)
+	}
 }
 
 // sayOffline names agents that are offline.
