@@ -24,5 +24,10 @@ func definitions(settings string) (map[string]any, error) {
 		delete(schema, "title")
 		all[service+"Config"] = schema
 	}
+	for _, one := range all {
+		if schema, is := one.(map[string]any); is {
+			allowNull(schema)
+		}
+	}
 	return all, nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,6 +59,13 @@ func run(dir, settings string) error {
 		return err
 	}
 	if err := write(filepath.Join(dir, "values.schema.json"), schema); err != nil {
+		return err
+	}
+	needed, err := json.MarshalIndent(root.needed(nil), "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(dir, "files", "needed.json"), append(needed, '\n')); err != nil {
 		return err
 	}
 	return writeTable(filepath.Join(dir, "README.md"), root)

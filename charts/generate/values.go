@@ -96,11 +96,67 @@ func (v value) schema() map[string]any {
 		case "global": // all charts of a release, and the tools that install them, write here
 			return map[string]any{"type": "object", "properties": properties}
 		}
-		return strict(properties)
+		section := strict(properties)
+		if len(v.needed([]string{v.name})) == 0 {
+			allowNull(section)
+		}
+		return section
 	}
 	schema := map[string]any{"type": v.kind(), "description": v.description}
 	maps.Copy(schema, v.limits)
+	if v.mayBeNull() {
+		allowNull(schema)
+	}
 	return schema
+}
+
+// mayBeNull reports whether a setting may be taken out of the values by --set KEY=null: a list or a map has nothing in it then, and what is empty by default is
+// empty. Other settings may only where they say so.
+func (v value) mayBeNull() bool {
+	if v.node.Kind != yaml.ScalarNode || v.saysNull() {
+		return true
+	}
+	return slices.Contains([]string{"", "0", "false"}, v.node.Value)
+}
+
+// saysNull reports whether values.yaml says itself that a setting may be null, for the chart goes without it.
+func (v value) saysNull() bool {
+	kinds, _ := v.limits["type"].([]any)
+	return slices.Contains(kinds, any("null"))
+}
+
+// allowNull has a schema let null through.
+func allowNull(schema map[string]any) {
+	switch kinds := schema["type"].(type) {
+	case string:
+		schema["type"] = []any{kinds, "null"}
+	case []any:
+		if !slices.Contains(kinds, any("null")) {
+			schema["type"] = append(slices.Clone(kinds), "null")
+		}
+	}
+	if allowed, is := schema["enum"].([]any); is && !slices.Contains(allowed, nil) {
+		schema["enum"] = append(slices.Clone(allowed), nil)
+	}
+}
+
+// needed returns the paths of all that templates do not go without: settings that may not be null, and sections in which there is no such
+// setting, but for those with one that says that it may.
+func (v value) needed(path []string) (paths []string) {
+	mayGo := false
+	for _, below := range v.below {
+		at := append(slices.Clone(path), below.name)
+		if len(below.below) > 0 {
+			paths = append(paths, below.needed(at)...)
+		} else if !below.mayBeNull() {
+			paths = append(paths, strings.Join(at, "."))
+		}
+		mayGo = mayGo || below.saysNull()
+	}
+	if len(paths) == 0 && !mayGo && len(path) > 0 {
+		paths = []string{strings.Join(path, ".")}
+	}
+	return paths
 }
 
 func (v value) kind() string {

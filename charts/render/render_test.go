@@ -195,6 +195,7 @@ func TestNotes(t *testing.T) {
 		command, security, ports = "kubectl -n models get ds,sts,deploy,pods,pvc,events", "violates PodSecurity", "free ports"
 		stays                    = "The Secret release-groupcast-ca stays"
 		ofManagers, ofGatherer   = "store.storageClass (managers)", "gatherer.storage.storageClass (gatherer)"
+		majority                 = "where two are on one, losing it loses the majority"
 		etcd, selects            = "etcd does not answer", "kubectl get nodes -l"
 		delivery, upload, checks = "by a real delivery", "a real upload\n", "have the API server check tokens"
 	)
@@ -208,11 +209,11 @@ func TestNotes(t *testing.T) {
 	}{
 		"default": {
 			has: []string{
-				command, "groupcast status --kubernetes models --release release\n", security, ports, ofManagers, ofGatherer, "helm test release -n models", "umask 077", "rollout status ds/release-groupcast-agent", "envoy.service.type=LoadBalancer", "dataPlane.hostNetwork=false", "release-groupcast-operator",
+				"as release-groupcast in the namespace models:\n", command, "groupcast status --kubernetes models --release release\n", security, ports, ofManagers, ofGatherer, "helm test release -n models", "umask 077", "rollout status ds/release-groupcast-agent", "envoy.service.type=LoadBalancer", "dataPlane.hostNetwork=false", "release-groupcast-operator",
 				"kubectl label --overwrite namespace models pod-security.kubernetes.io/enforce=privileged",
 				"pods of release-groupcast-agent, release-groupcast-gatherer, release-groupcast-replicator\n",
 			},
-			lacks: []string{etcd, selects, stays},
+			lacks: []string{etcd, selects, stays, "being installed", majority},
 		},
 		"tests": {nil, []string{delivery, upload, checks, "helm test release -n models --logs\n"}, nil},
 		"tests elsewhere": { // helm looks for logs only in the release's namespace
@@ -241,7 +242,11 @@ func TestNotes(t *testing.T) {
 		},
 		"restricted":    {valuesOf(t, "restricted"), []string{command, ofManagers, ofGatherer}, []string{security, ports}},
 		"minimal":       {valuesOf(t, "minimal"), []string{command, ofManagers}, []string{security, ports, ofGatherer, "helm test", checks}},
-		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers}},
+		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers, majority}},
+		"three managers": {
+			map[string]any{"manager": map[string]any{"replicas": 3}},
+			[]string{majority, "kubectl -n models get pods -l app.kubernetes.io/instance=release,app.kubernetes.io/component=manager -o wide\n"}, nil,
+		},
 	} {
 		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)
 		if err != nil {

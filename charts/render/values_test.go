@@ -45,6 +45,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"gatherer": {"policy": {"rules": [{"client": ["a"]}]}}}`:                               "at '/gatherer/policy/rules/0': additional properties 'client'",
 		`{"gatherer": {"policy": {"admission": "deny"}}}`:                                        "/gatherer/policy/admission",
 		`{"replicator": {"lans": "eth0"}}`:                                                       "/replicator/lans",
+		`{"replicator": {"lans": ["rack1=172.18.0.0"]}}`:                                         "replicator.lans has rack1=172.18.0.0, which is one address: want the network with its prefix",
+		`{"replicator": {"lans": ["eth0", "fd00::1"]}}`:                                          "replicator.lans has fd00::1, which is one address",
 		`{"agent": {"cache": {"size": "4G"}}}`:                                                   "/agent/cache/size",
 		`{"agent": {"image": {"digest": "latest"}}}`:                                             "/agent/image/digest",
 		`{"agent": {"uplink": "1 Gbit/s"}}`:                                                      "/agent/uplink",

@@ -166,3 +166,28 @@ func TestWhoIsThere(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for more receivers than come is told once who is there, and that there is a limit; who has enough of them before, is not.
+func TestWhoWaitsForLongIsToldOfTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		p := &push{join: sdk.Join{Group: "models"}, wait: 3}
+		g := gathering{receivers: map[string]bool{"node-b": true, "node-a": true}}
+		stop := g.sayAfter(hintAfter, &said, p)
+		time.Sleep(10 * hintAfter)
+		synctest.Wait()
+		stop()
+		const want = "still waiting for receivers: 2 of 3 (node-a, node-b); more come by 'groupcast pull --group models', and --wait-limit bounds how long a push waits\n"
+		if _, text, _ := strings.Cut(said.String(), ": "); text != want {
+			t.Errorf("said %q, want %q", text, want)
+		}
+		said.Reset()
+		stop = g.sayAfter(hintAfter, &said, p)
+		time.Sleep(hintAfter / 2)
+		stop()
+		time.Sleep(hintAfter)
+		if said.Len() > 0 {
+			t.Errorf("said %q", said.String())
+		}
+	})
+}

@@ -34,9 +34,9 @@ func (a *app) enrollCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "enroll --endpoint HOST:PORT --token-file FILE", Short: "Exchange a join token, or a pod's, for an identity, and write a configuration that uses it", Args: cobra.NoArgs,
 		Long: `Exchanges a join token for an identity. The configuration is written to the file
-that --config names, else groupcast/config.yaml in the user's configuration
-directory (not to GROUPCAST_CONFIG, which may be an operator's); key and certificate lie
-in a directory beside it, and are renewed by the commands that use them.
+that --config names, else to that of GROUPCAST_CONFIG if it is not there yet (what is there
+may be an operator's), else to groupcast/config.yaml in the user's configuration directory; key and
+certificate lie in a directory beside it, and are renewed by the commands that use them.
 
 All users of a machine can read the arguments of a command while it runs: if there are
 others, give the token in a file, or on standard input (--token-file -).
@@ -60,16 +60,27 @@ again and again, and the commands that use the configuration do so by themselves
 		if err := e.check(command.Flags().Changed("token")); err != nil {
 			return usageError{err}
 		}
-		file := a.config
-		if file == "" {
-			var err error
-			if file, err = defaultConfigFile(); err != nil {
-				return usageError{err}
-			}
+		file, err := a.enrollFile()
+		if err != nil {
+			return usageError{err}
 		}
 		return a.enroll(command.Context(), e, file)
 	}
 	return command
+}
+
+// enrollFile returns which file a configuration is written to. Commands use that of GROUPCAST_CONFIG, but one that is there already may be an
+// operator's.
+func (a *app) enrollFile() (string, error) {
+	if a.config != "" {
+		return a.config, nil
+	}
+	if file := os.Getenv("GROUPCAST_CONFIG"); file != "" {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return file, nil
+		}
+	}
+	return defaultConfigFile()
 }
 
 // check returns what is wrong with the flags for tokens, exactly one of which has to be given.
@@ -122,7 +133,7 @@ func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
 	}
 	fmt.Fprintf(a.stderr, "enrolled as %s; configuration in %s\n", name, file)
 	if other := os.Getenv("GROUPCAST_CONFIG"); other != "" && other != file {
-		fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset\n", other)
+		fmt.Fprintf(a.stderr, "note: commands still use GROUPCAST_CONFIG=%s until it is unset, or --config names another\n", other)
 	}
 	return nil
 }

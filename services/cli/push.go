@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -401,6 +402,9 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push)
 	waiting, stop := whileJoined(ctx, session)
 	defer stop()
 	there := gathering{self: session.Member(), receivers: make(map[string]bool)}
+	if p.waitLimit == 0 {
+		defer there.sayAfter(hintAfter, a.stderr, p)()
+	}
 	for event, err := range session.Events(waiting) {
 		if waiting.Err() != nil {
 			break
@@ -427,11 +431,37 @@ func (a *app) awaitReceivers(ctx context.Context, session *sdk.Session, p *push)
 // gathering counts who has joined the group in which a member waits.
 type gathering struct {
 	self      sdk.Member
+	mu        sync.Mutex
 	joined    bool // the member itself is still joined
 	receivers map[string]bool
 }
 
+// hintAfter is how long a push without --wait-limit waits until it says what it waits for.
+const hintAfter = 30 * time.Second
+
+// sayAfter says after a while who receives, how others come, and how not to wait for ever, unless it is stopped before.
+func (g *gathering) sayAfter(while time.Duration, w io.Writer, p *push) (stop func() bool) {
+	return time.AfterFunc(while, func() {
+		there := g.names()
+		who := "none is there"
+		if len(there) > 0 {
+			who = listed(there)
+		}
+		fmt.Fprintf(w, "%s: still waiting for receivers: %d of %d (%s); more come by 'groupcast pull --group %s', and --wait-limit bounds how long a push waits\n",
+			time.Now().Format(time.TimeOnly), len(there), p.wait, who, p.join.Group)
+	}).Stop
+}
+
+// names returns who receives.
+func (g *gathering) names() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.receivers))
+}
+
 func (g *gathering) note(event sdk.MemberEvent) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if event.Change != "" {
 		g.noteOne(event.Member, event.Change != sdk.Removed)
 		return

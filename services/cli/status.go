@@ -80,6 +80,9 @@ func (a *app) managersStatus(command *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		if status.AgentsOffline > 0 && status.Leader != "" {
+			a.sayWhichAgents(ctx, client)
+		}
 		return a.showStatus(status)
 	})
 	code := sdk.CodeOf(err)
@@ -120,6 +123,29 @@ func (a *app) showStatus(status sdk.Status) error {
 		fmt.Fprintf(a.stderr, "%s is absent, %s\n", one.ID, when)
 	}
 	return printOne(a, status, statusColumns)
+}
+
+// sayWhichAgents names agents that are offline, for operators, who alone may list them. It is no more than a word beside the status, which does not wait for
+// a leader that does not answer.
+func (a *app) sayWhichAgents(ctx context.Context, client *sdk.Client) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout/4)
+	defer cancel()
+	if agents, err := client.Agents(ctx); err == nil {
+		a.sayOffline(agents)
+	}
+}
+
+// sayOffline names agents that are offline.
+func (a *app) sayOffline(agents []sdk.Agent) {
+	var names []string
+	for _, agent := range agents {
+		if agent.State != "online" {
+			names = append(names, "agent/"+agent.Name)
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(a.stderr, "offline: %s (groupcast agent list)\n", listed(names))
+	}
 }
 
 func lastSeen(at time.Time) string {

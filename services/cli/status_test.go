@@ -41,13 +41,23 @@ func TestStatusSaysWhoIsAway(t *testing.T) {
 	}
 }
 
-// Agents that are not heard of are told beside the table, too: its 1/2 is easily overlooked.
-func TestStatusSaysThatAgentsAreAway(t *testing.T) {
-	for offline, want := range map[int]string{0: "", 1: "1 agent is absent: groupcast agent list\n", 2: "2 agents are absent: groupcast agent list\n"} {
-		var table, said bytes.Buffer
-		a := &app{stdout: &table, stderr: &said, output: "table"}
-		if err := a.showStatus(sdk.Status{AgentsOnline: 1, AgentsOffline: offline}); err != nil || said.String() != want {
-			t.Errorf("with %d offline it says %q, want %q (%v)", offline, said.String(), want, err)
+// Agents that are offline are named, and of many the first.
+func TestStatusSaysWhichAgentsAreOffline(t *testing.T) {
+	var agents []sdk.Agent
+	for i, state := range []string{"offline", "online", "offline", "offline", "offline"} {
+		agents = append(agents, sdk.Agent{Name: fmt.Sprintf("a%d", i), State: state})
+	}
+	for count, want := range map[int]string{
+		1: "offline: agent/a0 (groupcast agent list)\n",
+		3: "offline: agent/a0, agent/a2 (groupcast agent list)\n",
+		5: "offline: agent/a0, agent/a2, agent/a3 and 1 more (groupcast agent list)\n",
+		0: "",
+	} {
+		var said bytes.Buffer
+		a := &app{stderr: &said}
+		a.sayOffline(agents[:count])
+		if said.String() != want {
+			t.Errorf("of %d agents: %q, want %q", count, said.String(), want)
 		}
 	}
 }

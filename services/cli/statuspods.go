@@ -75,7 +75,7 @@ func (a *app) askKubernetes(ctx context.Context, at installed) (state *installat
 	if state, err = installation.Read(at.namespace, workloads, others); err != nil {
 		return nil, "", err
 	}
-	if release, err = at.choose(state.Releases()); err != nil {
+	if release, err = at.choose(state); err != nil {
 		return nil, "", err
 	}
 	if slices.ContainsFunc(state.Parts(release), func(p installation.Part) bool { return !p.IsReady() }) {
@@ -94,7 +94,8 @@ func (a *app) askKubernetes(ctx context.Context, at installed) (state *installat
 }
 
 // choose returns the release that is meant of those that are there.
-func (at installed) choose(there []string) (string, error) {
+func (at installed) choose(state *installation.State) (string, error) {
+	there := state.Releases()
 	for _, release := range there {
 		if release == at.release || at.release == "" && len(there) == 1 {
 			return release, nil
@@ -102,11 +103,20 @@ func (at installed) choose(there []string) (string, error) {
 	}
 	switch {
 	case len(there) == 0:
-		return "", &sdk.Error{Code: sdk.NotFound, Message: fmt.Sprintf("nothing of Groupcast is in the namespace %s: helm install has not been there, or was refused", at.namespace)}
+		return "", &sdk.Error{Code: sdk.NotFound, Message: at.nothing(state.Kept(at.release))}
 	case at.release != "":
 		return "", &sdk.Error{Code: sdk.NotFound, Message: fmt.Sprintf("the namespace %s has no release %s, but %s", at.namespace, at.release, strings.Join(there, ", "))}
 	}
 	return "", usageError{fmt.Errorf("the namespace %s has several releases: name one of %s with --release", at.namespace, strings.Join(there, ", "))}
+}
+
+// nothing says of a namespace without a release what an uninstallation has left there: what was stored is in claims, which stay.
+func (at installed) nothing(kept []string) string {
+	if len(kept) == 0 {
+		return fmt.Sprintf("nothing of Groupcast is in the namespace %s: helm install has not been there, or was refused, or it was uninstalled", at.namespace)
+	}
+	return fmt.Sprintf("no release of Groupcast is in the namespace %s: it was uninstalled, and its claims are kept (%s); helm install under the same name goes on from them, "+
+		"and kubectl -n %s delete pvc %s removes what is in them for good", at.namespace, strings.Join(kept, ", "), at.namespace, strings.Join(kept, " "))
 }
 
 // tryKubectl runs kubectl for what the rest does not need. A user who may not see it is told what is not known for that, and is not

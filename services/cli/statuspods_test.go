@@ -106,6 +106,22 @@ func TestStatusOfOneRelease(t *testing.T) {
 	}
 }
 
+// After an uninstallation it says what is left, which is all that was stored, and how to go on from it.
+func TestStatusAfterUninstalling(t *testing.T) {
+	const claim = `{"kind": "PersistentVolumeClaim", "metadata": {"name": "NAME", "labels": {"app.kubernetes.io/name": "PRODUCT", "app.kubernetes.io/instance": "r", "app.kubernetes.io/component": "manager"}}}`
+	ours := strings.NewReplacer("NAME", "data-r-groupcast-manager-0", "PRODUCT", "groupcast").Replace(claim)
+	others := strings.NewReplacer("NAME", "data-other-manager-0", "PRODUCT", "other").Replace(claim)
+	kubectlThat(t, `case "$4" in persistentvolumeclaims*) echo '{"items": [`+others+`, `+ours+`]}';; *) echo '{"items": []}';; esac`)
+	status, _, said := groupcast("status", "--kubernetes", "n")
+	if status != exitNotFound || !strings.Contains(said, "it was uninstalled, and its claims are kept (data-r-groupcast-manager-0); helm install under the same name goes on from them") ||
+		!strings.Contains(said, "kubectl -n n delete pvc data-r-groupcast-manager-0 removes") {
+		t.Errorf("%d: %s", status, said)
+	}
+	if _, _, said := groupcast("status", "--kubernetes", "n", "--release", "another"); !strings.Contains(said, "nothing of Groupcast is in the namespace n: helm install has not been there, or was refused, or it was uninstalled") {
+		t.Errorf("of another release: %s", said)
+	}
+}
+
 // A user with rights in the namespace alone is told what cannot be seen otherwise, and is shown no error: that is enough for the rest.
 func TestStatusWithoutRightsOutsideOfTheNamespace(t *testing.T) {
 	refused := `echo 'Error from server (Forbidden): '"$4"' is forbidden: User "jane" cannot do that' >&2; exit 1`

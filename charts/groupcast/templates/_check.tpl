@@ -1,11 +1,13 @@
 {{/* What the schema cannot say. */}}
 {{- define "groupcast.check" -}}
+{{- include "groupcast.check.needed" . -}}
 {{- include "groupcast.check.managers" . -}}
 {{- include "groupcast.check.upgrade" . -}}
 {{- include "groupcast.check.ports" . -}}
 {{- include "groupcast.check.listens" . -}}
 {{- include "groupcast.check.services" . -}}
 {{- include "groupcast.check.envoy" . -}}
+{{- include "groupcast.check.lans" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
@@ -18,6 +20,28 @@
 {{- range .Values.monitoring.prometheusRule.disabled -}}
 {{- if not (has . $alerts) -}}
 {{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* --set KEY=null takes a value away: there is no default in its place. */}}
+{{- define "groupcast.check.needed" -}}
+{{- range $path := .Files.Get "files/needed.json" | fromJsonArray -}}
+{{- $at := $.Values -}}
+{{- range splitList "." $path -}}
+{{- $at = index ($at | default dict) . -}}
+{{- end -}}
+{{- if kindIs "invalid" $at -}}
+{{- fail (printf "%s is null, and has to be something: leave it out, and it has its default; or, where it was set before, set it to that" $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Each node looks for its own address among the networks: one address would be that of a single node, and the others would not start. */}}
+{{- define "groupcast.check.lans" -}}
+{{- range .Values.replicator.lans -}}
+{{- if regexMatch "^([^=]*=)?([0-9]+([.][0-9]+){3}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$" . -}}
+{{- fail (printf "replicator.lans has %s, which is one address: want the network with its prefix, as rack1=10.1.0.0/16 or, of one node alone, rack1=10.1.0.7/32" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -68,6 +68,19 @@ func (s *State) Releases() (names []string) {
 	return names
 }
 
+// Kept returns the claims of a release, or of all, in which managers and gatherers keep what they store: they stay when a release is
+// uninstalled.
+func (s *State) Kept(release string) (claims []string) {
+	for _, o := range s.objects {
+		isOurs := o.label("name") == "groupcast" && slices.Contains(components, o.label("component")) // another product may have a manager, too
+		if o.Kind == "PersistentVolumeClaim" && isOurs && (release == "" || o.label("instance") == release) {
+			claims = append(claims, o.Metadata.Name)
+		}
+	}
+	slices.Sort(claims)
+	return claims
+}
+
 // Unwell returns one pod of each part of a release that runs without being ready, or does not go on running: what is wrong is in
 // its log alone, which cannot be had where its node is away.
 func (s *State) Unwell(release string) (pods map[string]string) {

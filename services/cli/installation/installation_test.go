@@ -108,7 +108,7 @@ func TestWhyItDoesNotComeUp(t *testing.T) {
 			{"envoy", 0, 1, 1, overQuota, triesAgain},
 		},
 		"noimage": {
-			{"manager", 0, 1, 1, "*its image ghcr.io/groupcast/groupcast-manager:nowhere is not to be had: Back-off pulling image", "push the image where image.registry and manager.image say"},
+			{"manager", 0, 1, 1, "*its image ghcr.io/groupcast/groupcast-manager:nowhere is not to be had: Back-off pulling image", "push the image where image.registry, image.tag and manager.image say"},
 			{"gatherer", 0, 1, 1, noCA, seeTo},
 		},
 		"noetcd": { // with the name of an etcd that there is not
@@ -264,4 +264,60 @@ func TestNodesThatAreAway(t *testing.T) {
 	if unwell := state.Unwell("ready"); len(unwell) > 0 {
 		t.Errorf("logs are asked for of %v", unwell)
 	}
+}
+
+// waitsForVolume has the pod of a manager be one that the scheduler has put nowhere, with a word or without one.
+func waitsForVolume(o *object, said string) {
+	if o.Kind != "Pod" || o.label("component") != "manager" {
+		return
+	}
+	o.Status.Conditions = o.Status.Conditions[:0]
+	if said != "" {
+		o.Status.Conditions = append(o.Status.Conditions, struct{ Type, Status, Reason, Message string }{"PodScheduled", "False", "Unschedulable", said})
+	}
+}
+
+// Where a storage class binds at the first consumer, the scheduler has a node and waits for the volume without a word of the pod, for ten minutes: it is
+// the claim of which something is said.
+func TestVolumesOfTheFirstConsumer(t *testing.T) {
+	for _, said := range []string{"", `running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`} {
+		got := changed(t, "class", func(o *object) { waitsForVolume(o, said) })
+		want{"manager", 0, 1, 1, `the storage class nowhere has made no volume for its claim: storageclass.storage.k8s.io "nowhere" not found`, "if it stays so: kubectl get storageclass"}.check(t, got[0])
+	}
+	got := changed(t, "class", func(o *object) {
+		waitsForVolume(o, "")
+		if o.Kind == "PersistentVolumeClaim" {
+			o.Status.Phase = "Bound"
+		}
+	})
+	want{"manager", 0, 1, 1, "its container is being made", "wait"}.check(t, got[0])
+}
+
+// What runs on a volume of a node that is drained waits for that node, whatever else the scheduler says of others.
+func TestVolumesOfCordonedNodes(t *testing.T) {
+	for _, affinity := range []string{"didn't match PersistentVolume's node affinity", "had volume node affinity conflict"} {
+		got := changed(t, "class", func(o *object) {
+			waitsForVolume(o, "0/3 nodes are available: 1 node(s) "+affinity+", 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable.")
+			if o.Kind == "PersistentVolumeClaim" {
+				o.Status.Phase, o.Metadata.Annotations = "Bound", map[string]string{selectedNode: "worker2"}
+			}
+		})
+		want{"manager", 0, 1, 1, "its volume is at worker2, which is cordoned, as for a drain", "kubectl uncordon worker2: it starts by itself then"}.check(t, got[0])
+	}
+}
+
+// An image that an upgrade has named is not to be had: that can be taken back. Envoy's is named by itself.
+func TestImagesThatAreNotThere(t *testing.T) {
+	got := changed(t, "noimage", func(o *object) {
+		if o.Kind == "StatefulSet" {
+			o.Metadata.Generation, o.Status.ObservedGeneration = 2, 2
+		}
+	})
+	want{"manager", 0, 1, 1, "its image ", "*helm -n noimage rollback noimage, if an upgrade named it by mistake"}.check(t, got[0])
+	got = changed(t, "noimage", func(o *object) {
+		if o.label("component") == "manager" {
+			o.Metadata.Labels["app.kubernetes.io/component"] = "envoy"
+		}
+	})
+	want{"envoy", 0, 1, 1, "its image ", "push the image where envoy.image says, or set another value"}.check(t, got[1])
 }

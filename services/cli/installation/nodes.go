@@ -1,9 +1,14 @@
 package installation
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
+
+// selectedNode is the annotation of a claim that names the node for which its volume was made.
+const selectedNode = "volume.kubernetes.io/selected-node"
 
 // overdue is how long after its time a pod is still there that nobody ends, for its node says nothing.
 const overdue = time.Minute
@@ -57,4 +62,17 @@ func (s *State) whyAway(workload, pod object) (why, next string) {
 func elsewhere(node string) string {
 	return fmt.Sprintf("see to the node; if it is off for certain, kubectl taint node %[1]s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute has the pod elsewhere, with its volume where that is no disk of the node's; "+
 		"before the node is on again, kubectl taint node %[1]s node.kubernetes.io/out-of-service-", node)
+}
+
+// saysVolumeElsewhere reports whether the scheduler says that nodes do not get at the volume of a pod: Kubernetes 1.34 has other words than earlier ones.
+func saysVolumeElsewhere(message string) bool {
+	return strings.Contains(message, "PersistentVolume's node affinity") || strings.Contains(message, "volume node affinity conflict")
+}
+
+// whyCordoned says why a pod waits for a node that has its volume and takes no pods.
+func (s *State) whyCordoned(pod object) (why, next string) {
+	claim, _ := s.claim(pod, func(claim object) bool { return claim.Metadata.Annotations[selectedNode] != "" })
+	node := claim.Metadata.Annotations[selectedNode]
+	return fmt.Sprintf("its volume is at %s, which is cordoned, as for a drain", cmp.Or(node, "a node")),
+		fmt.Sprintf("kubectl uncordon %s: it starts by itself then", cmp.Or(node, "NODE"))
 }

@@ -30,6 +30,7 @@ type metadata struct {
 	Name              string
 	Generation        int64
 	Labels            map[string]string
+	Annotations       map[string]string
 	DeletionTimestamp *time.Time // when it is to be gone
 }
 

@@ -52,6 +52,9 @@ func (s *State) whyPod(workload, pod object) (why, next string) {
 	if s.away(pod) != "" {
 		return s.whyAway(workload, pod)
 	}
+	if _, waits := s.unbound(pod); waits && pod.Spec.NodeName == "" { // the scheduler has a node for it, and says nothing until there is the volume
+		return s.whyNoVolume(pod, "")
+	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return s.whyNotMade(pod)
 	}
@@ -76,8 +79,10 @@ func (s *State) whyNowhere(pod object, message string) (why, next string) {
 	case strings.Contains(message, "didn't have free ports"):
 		ports := map[string][]string{"agent": {"port", "adminPort"}, "gatherer": {"port", "dataPort", "adminPort"}, "replicator": {"adminPort"}}[part]
 		return "its node's ports are taken, as by another release: " + message, fmt.Sprintf("give this release other ones (%s), or install with --set dataPlane.hostNetwork=false", valuesOf(part, ports...))
-	case strings.Contains(message, "unbound immediate PersistentVolumeClaims"):
+	case strings.Contains(message, "unbound immediate PersistentVolumeClaims"), strings.Contains(message, "binding volumes"):
 		return s.whyNoVolume(pod, message)
+	case saysVolumeElsewhere(message) && strings.Contains(message, "unschedulable"):
+		return s.whyCordoned(pod)
 	case strings.Contains(message, "didn't match Pod's node affinity/selector") && selector(on) != "":
 		return noNode(part, on)
 	}
@@ -97,21 +102,34 @@ func noNode(part string, on map[string]string) (why, next string) {
 func (s *State) whyNoVolume(pod object, message string) (why, next string) {
 	value := map[string]string{"manager": "store.storageClass", "gatherer": "gatherer.storage.storageClass"}[pod.label("component")]
 	again := fmt.Sprintf("uninstall, %s, and install with --set %s=NAME", s.kubectl("delete pvc", pod), value)
-	for _, claim := range s.objects {
-		if claim.Kind != "PersistentVolumeClaim" || claim.Status.Phase == "Bound" || !claims(pod, claim.Metadata.Name) {
-			continue
-		}
-		switch class := claim.Spec.StorageClassName; {
-		case class == nil:
-			return "no storage class makes its volume: its claim names none, and none is the default", "kubectl get storageclass; make one the default, or " + again
-		case *class == "":
-			return "its claim is for a volume that is there already, without a storage class, and none fits", "make a PersistentVolume that fits it, or " + again
-		default:
-			said := s.said("PersistentVolumeClaim", claim.Metadata.Name, "ProvisioningFailed", "FailedBinding", "ExternalProvisioning", "Provisioning")
-			return fmt.Sprintf("the storage class %s has made no volume for its claim: %s", *class, cmp.Or(said, "nothing is said of it")), "kubectl get storageclass; or " + again
+	claim, waits := s.unbound(pod)
+	switch class := claim.Spec.StorageClassName; {
+	case !waits:
+		return "it waits for its volume: " + message, "kubectl -n " + s.namespace + " get pvc,events"
+	case class == nil:
+		return "no storage class makes its volume: its claim names none, and none is the default", "kubectl get storageclass; make one the default, or " + again
+	case *class == "":
+		return "its claim is for a volume that is there already, without a storage class, and none fits", "make a PersistentVolume that fits it, or " + again
+	default:
+		said := s.said("PersistentVolumeClaim", claim.Metadata.Name, "ProvisioningFailed", "FailedBinding", "ExternalProvisioning", "Provisioning")
+		return fmt.Sprintf("the storage class %s has made no volume for its claim: %s", *class, cmp.Or(said, "nothing is said of it")),
+			"if it stays so: kubectl get storageclass, and see whether the provisioner that it names runs; or " + again
+	}
+}
+
+// unbound returns a claim of a pod that has no volume yet.
+func (s *State) unbound(pod object) (claim object, is bool) {
+	return s.claim(pod, func(claim object) bool { return claim.Status.Phase != "Bound" })
+}
+
+// claim returns a claim of a pod of which something holds.
+func (s *State) claim(pod object, holds func(claim object) bool) (claim object, is bool) {
+	for _, o := range s.objects {
+		if o.Kind == "PersistentVolumeClaim" && claims(pod, o.Metadata.Name) && holds(o) {
+			return o, true
 		}
 	}
-	return "it waits for its volume: " + message, "kubectl -n " + s.namespace + " get pvc,events"
+	return object{}, false
 }
 
 func claims(pod object, name string) bool {
@@ -139,7 +157,14 @@ func (s *State) whyNotMade(pod object) (why, next string) {
 
 // whyNoImage says why an image is not there.
 func (s *State) whyNoImage(workload, pod object, is container) (why, next string) {
-	next = fmt.Sprintf("push the image where image.registry and %s say, or change these; global.imagePullSecrets, where the registry asks who pulls", valuesOf(pod.label("component"), "image"))
+	places := "image.registry, image.tag and " + valuesOf(pod.label("component"), "image") + " say"
+	if pod.label("component") == "envoy" {
+		places = "envoy.image says"
+	}
+	next = fmt.Sprintf("push the image where %s, or set another value; global.imagePullSecrets, where the registry asks who pulls", places)
+	if workload.Metadata.Generation > 1 {
+		next += fmt.Sprintf("; helm -n %s rollback %s, if an upgrade named it by mistake", s.namespace, pod.label("instance"))
+	}
 	if workload.Kind == "StatefulSet" && workload.Spec.PodManagementPolicy == "OrderedReady" {
 		next += "; then " + s.kubectl("delete pods", pod) + ", for nothing replaces such a pod before it is ready"
 	}

@@ -12,5 +12,5 @@
 {{- with .Values.agent.zone -}}
 {{- $_ := set $config "zone" . -}}
 {{- end -}}
-{{- toYaml (mergeOverwrite $config (deepCopy .Values.agent.config)) -}}
+{{- toYaml (mergeOverwrite $config (deepCopy (.Values.agent.config | default dict))) -}}
 {{- end -}}

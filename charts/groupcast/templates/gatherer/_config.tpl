@@ -8,5 +8,5 @@
 {{- $_ := set $config "policy" (dict "file" "/var/lib/groupcast/policy.yaml" "first" "/etc/groupcast/policy.yaml") -}}
 {{- $_ := set $config "controller" .Values.gatherer.controller -}}
 {{- $_ := set $config "stopWait" .Values.gatherer.stopWait -}}
-{{- toYaml (mergeOverwrite $config (deepCopy .Values.gatherer.config)) -}}
+{{- toYaml (mergeOverwrite $config (deepCopy (.Values.gatherer.config | default dict))) -}}
 {{- end -}}

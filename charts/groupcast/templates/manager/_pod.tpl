@@ -165,7 +165,7 @@ spec:
 {{- $host := printf "%s-envoy" $name -}}
 {{- $namespace := include "groupcast.namespace" . -}}
 {{- $_ := set $config.kubernetes "gatewaySecret" $host -}}
-{{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) .Values.envoy.hostnames) -}}
+{{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) (.Values.envoy.hostnames | default list)) -}}
 {{- end -}}
 {{- $account := printf "%s/%s" (include "groupcast.namespace" .) $name -}}
 {{- if .Values.agent.enabled -}}
@@ -186,5 +186,5 @@ spec:
 {{- if $members -}}
 {{- $_ := set $config.kubernetes "memberAccounts" $members -}}
 {{- end -}}
-{{- toYaml (mergeOverwrite $config (deepCopy .Values.manager.config)) -}}
+{{- toYaml (mergeOverwrite $config (deepCopy (.Values.manager.config | default dict))) -}}
 {{- end -}}
