@@ -245,7 +245,8 @@ func TestNotes(t *testing.T) {
 		"external etcd": {valuesOf(t, "external-etcd"), []string{command, etcd, ofGatherer, stays}, []string{ofManagers, majority}},
 		"three managers": {
 			map[string]any{"manager": map[string]any{"replicas": 3}},
-			[]string{majority, "kubectl -n models get pods -l app.kubernetes.io/instance=release,app.kubernetes.io/component=manager -o wide\n"}, nil,
+			[]string{majority, "kubectl -n models get pods -l app.kubernetes.io/instance=release,app.kubernetes.io/component=manager -o wide\n"},
+			nil,
 		},
 	} {
 		_, _, notes, err := Render(t.Context(), "release", "models", tt.values)
