@@ -70,12 +70,12 @@ func NotKept(err error) (from uint64, is bool) {
 	var ended *Ended
 	var bye *Bye
 	switch {
-	case errors.As(err, &refusal):
-		return refusal.Offset, refusal.Reason == wire.NotKept
-	case errors.As(err, &ended):
-		return ended.Offset, ended.Reason == wire.NotKept
-	case errors.As(err, &bye):
-		return bye.Offset, bye.Reason == wire.NotKept
+	case errors.As(err, &refusal) && refusal.Reason == wire.NotKept:
+		return refusal.Offset, true
+	case errors.As(err, &ended) && ended.Reason == wire.NotKept:
+		return ended.Offset, true
+	case errors.As(err, &bye) && bye.Reason == wire.NotKept:
+		return bye.Offset, true
 	}
 	return 0, false
 }

@@ -59,10 +59,10 @@ func TestNobodyAsksForAChildThatIsElsewhere(t *testing.T) {
 		t.Error("it goes on asking for a child that is elsewhere")
 	}
 	notKept := &link.Ended{Reason: wire.NotKept, Offset: at / 2}
-	if !d.forgo(notKept, less) {
+	if !d.forgo(notKept, less, true) {
 		t.Error("the parent is lost, for it does not keep what nobody asks for any more")
 	}
-	if d.forgo(notKept, at) {
+	if d.forgo(notKept, at, false) {
 		t.Error("a parent that says that it keeps what it does not give is not lost")
 	}
 }
@@ -71,11 +71,36 @@ func TestNobodyAsksForAChildThatIsElsewhere(t *testing.T) {
 // ask, as one that began before there was anybody to ask for, that says nothing of what it keeps.
 func TestLinkThatDidNotAskSaysNothingOfWhatIsKept(t *testing.T) {
 	const at, less = 100, 10
-	ended := &link.Ended{Reason: wire.Protocol}
+	ended := &link.Ended{Reason: wire.Protocol, Offset: at}
 	for begun, gone := range map[uint64]bool{at: false, less: true} {
 		d := newAsking(t, at, less)
-		if d.forgo(ended, begun); d.isGone(less) != gone {
+		if d.forgo(ended, begun, begun < at); d.isGone(less) != gone {
 			t.Errorf("a link from %d has ended: what is lacked from %d on is gone: %t", begun, less, !gone)
+		}
+	}
+}
+
+// An answer that comes when the child that asked has gone does not have the others begin again, however much further the parent has
+// something. Nor does the word of a parent that has something beyond the end: that would go on for ever.
+func TestAnswerThatNobodyAwaitsBeginsNothingAgain(t *testing.T) {
+	const at, less = 100, 10
+	for name, tt := range map[string]struct {
+		kept     uint64
+		question bool
+		length   uint64
+		want     bool
+	}{
+		"an answer to one that has gone": {2 * at, true, 0, true},
+		"no question":                    {2 * at, false, 0, true},
+		"no question, beyond the end":    {2 * at, false, at, false},
+	} {
+		d := newAsking(t, at, less)
+		leaves := streamTo(2, "stays")
+		leaves.Sealed, leaves.Length = tt.length > 0, tt.length
+		d.assign(leaves)
+		forgone := d.forgo(&link.Ended{Reason: wire.NotKept, Offset: tt.kept}, less, tt.question)
+		if begins := d.begin != nil; forgone != tt.want || begins != (tt.want && !tt.question) {
+			t.Errorf("%s: it is taken for an answer: %t, and begins again: %t", name, forgone, begins)
 		}
 	}
 }

@@ -87,6 +87,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 		return errMoved
 	}
 	conn, from, err := d.dial(ctx, parent, contact, wire.Hello{})
+	question := d.isBehind(from)
 	if err == nil {
 		d.update(func() { d.lost = "" })
 		err = d.take(ctx, conn, parent.GetName(), from, link.Options{
@@ -97,7 +98,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
-	if d.forgo(err, from) {
+	if d.forgo(err, from, question) {
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {
@@ -225,11 +226,12 @@ func (d *delivery) takeOffer(asked *link.Asked, name string) {
 		return
 	}
 	defer release()
+	question := d.isBehind(from)
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: version, From: from})
 	if err == nil {
 		err = d.take(ctx, conn, name, from, link.Options{Bounds: d.hub.Stripes.Within(int(asked.Stripes))})
 	}
-	if d.forgo(err, from) {
+	if d.forgo(err, from, question) {
 		return
 	}
 	if err != nil && ctx.Err() == nil {

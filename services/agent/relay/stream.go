@@ -36,10 +36,10 @@ func (d *delivery) beginAnswered(from uint64) {
 	})
 }
 
-// forgo reports whether a link to the parent, which had begun at an offset, ended with an answer: what it was for is not kept any more,
-// or, if it was to ask, there is something. If it asked for children that need what the cache no longer has, they get no more;
-// otherwise the delivery begins again from where the parent has something. The answer to what nobody asks any more changes nothing.
-func (d *delivery) forgo(err error, begun uint64) (forgone bool) {
+// forgo reports whether a link to the parent, which had begun at an offset, ended with an answer. If it asked whether there is anything
+// from there, for children that need what the cache no longer has, these get no more if there is not. If it was to bring what comes next,
+// the delivery begins again from where the parent has something. The answer to what nobody asks any more changes nothing.
+func (d *delivery) forgo(err error, begun uint64, question bool) (forgone bool) {
 	if errors.Is(err, errAnswered) {
 		return true
 	}
@@ -50,21 +50,22 @@ func (d *delivery) forgo(err error, begun uint64) (forgone bool) {
 		return false
 	}
 	d.update(func() {
+		kept = min(kept, d.length())
 		asked, asks := d.asks()
-		switch {
-		case asks && isFormer && asked == begun:
-			kept = d.account.Discarded()
-			fallthrough
-		case asks && kept > asked:
+		switch isAsked := asks && asked == begun; {
+		case question && !isAsked:
+			forgone = true
+		case question && (isFormer || kept > asked):
+			if isFormer {
+				kept = d.account.Discarded()
+			}
 			d.kept = max(d.kept, kept)
 			d.account.Exclude(d.kept)
 			forgone = true
-		case d.isStream() && is && kept > d.account.Offset():
+		case !question && is && d.isStream() && kept > d.account.Offset():
 			d.kept = max(d.kept, kept)
 			from := d.account.Forgo(d.kept)
 			d.begin, forgone = &from, true
-		case begun < d.account.Offset():
-			forgone = !asks || asked != begun
 		}
 	})
 	return forgone
