@@ -106,14 +106,14 @@ func (s *site) all(clients int, name string) (failures []error) {
 }
 
 // C63: what a client says about itself is not believed: more waiting than there is in the world, uploads
-// longer than any disk, a thousand labels, and a name that it may not have. It gains nothing by that, and
+// longer than any disk, hundreds of labels, and a name that it may not have. It gains nothing by that, and
 // others upload.
 func TestC63AbsurdClaims(t *testing.T) {
 	s := start(t)
 	s.policy("rules: [{labels: {tier: gold}, priority: 9, target: 1GB}]\ndefault: {target: 1MB}")
 	l, operator := s.liarFrom(s.enroll("liar"), &net.Dialer{}), s.liar() // labels that an operator states count
 	labels := map[string]string{"tier": "gold"}
-	for i := range 1000 {
+	for i := range 500 {
 		labels[fmt.Sprint("label-", i)] = "x"
 	}
 	stream, err := l.rpc.Attach(t.Context())
