@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/groupcast/groupcast/internal/algo/tree"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
+)
+
+// see returns what is seen of an agent of the tree, and who blames it.
+func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
+	seen, alone := k.desk.seen(id.Name), k.reachesNobody(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen.blamed, by = k.blame(id, seen)
+	if !alone.IsZero() && (seen.blamed.IsZero() || alone.Before(seen.blamed)) {
+		seen.blamed, by = alone, id
+	}
+	seen.evicted, seen.full = k.progress.evicted(id, k.tree), k.progress.fullSince(id)
+	return seen, by
+}
+
+// blame returns since when a neighbour says that an agent cannot be reached, and which neighbour. One whose word alone had another agent
+// removed is not believed for a while, unless the manager does not hear this agent either: the neighbour may be cut off itself, and must not
+// take the tree apart.
+func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by identity.ID) {
+	for id, node := range k.progress.nodes {
+		if node.lost != agent.Name || k.tree == nil || !k.neighbours(id, agent) {
+			continue
+		}
+		heard := time.Since(seen.heard) < silentPatience
+		if heard && time.Since(k.believedAt[id]) < banTime {
+			continue
+		}
+		if since.IsZero() || node.lostSince.Before(since) {
+			since, by = node.lostSince, id
+		}
+	}
+	return since, by
+}
+
+// reachesNobody returns since when an agent says that it cannot reach its feeder, if its word had the feeder before removed and the manager
+// hears this one. That two feeders fail at once is less likely than that the agent itself does.
+func (k *keeper) reachesNobody(agent identity.ID) (since time.Time) {
+	lost, lostSince := k.lostBy(agent)
+	if lost == "" || k.tree == nil || time.Since(k.believedAt[agent]) >= banTime {
+		return since
+	}
+	name, _ := k.tree.Parent(agent.String())
+	feeder := placement.ParseID(name)
+	if feeder.Role != identity.Agent || feeder.Name != lost || time.Since(k.desk.seen(feeder.Name).heard) >= silentPatience {
+		return since
+	}
+	return lostSince
+}
+
+// lostBy returns whom a node says that it cannot reach, and since when; nobody if it does not.
+func (k *keeper) lostBy(id identity.ID) (lost string, since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if node := k.progress.nodes[id]; node != nil {
+		lost, since = node.lost, node.lostSince
+	}
+	return lost, since
+}
+
+// neighbours reports whether an agent feeds a node, or is fed by it where the node is the sender.
+func (k *keeper) neighbours(id, agent identity.ID) bool {
+	parent, _ := k.tree.Parent(id.String())
+	fedBy, _ := k.tree.Parent(agent.String())
+	return parent == agent.String() || id.String() == k.tree.Sender() && fedBy == id.String()
+}
+
+// forgetBlame forgets what nodes said of neighbours that they no longer have.
+func (k *keeper) forgetBlame(next *tree.Tree) {
+	if k.tree == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range append(next.Differing(k.tree), next.Sender()) {
+		node := k.progress.nodes[placement.ParseID(name)]
+		before, _ := k.tree.Parent(name)
+		after, _ := next.Parent(name)
+		if node != nil && (before != after || name == next.Sender()) {
+			node.lost, node.lostSince = "", time.Time{}
+		}
+	}
+}
