@@ -75,6 +75,16 @@ func TestChildrenThatAreFarAhead(t *testing.T) {
 	}
 }
 
+// endBehindDetached has the last of five blocks come, and the fast child have all, while a slow one waits that has the first.
+func (a *agent) endBehindDetached() {
+	a.ack("slow", 1) // this was on its way
+	a.Discard(block, math.MaxUint64)
+	a.settle()
+	a.receive(1)
+	a.ack("fast", 5)
+	a.End()
+}
+
 // A child that waits is not served, though the cache may still hold what it needs: what is being
 // read for it cannot be discarded, and the others would wait for that.
 func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
@@ -87,12 +97,7 @@ func TestDetachedChildDoesNotHoldTheCache(t *testing.T) {
 	if a.Discard(block, 0); a.Serves("slow") {
 		t.Error("the one that waits is served")
 	}
-	a.ack("slow", 1) // this was on its way
-	a.Discard(block, math.MaxUint64)
-	a.settle()
-	a.receive(1)
-	a.ack("fast", 5)
-	a.End()
+	a.endBehindDetached()
 	if _, needed := a.Unpark(start); needed || !a.Serves("slow") {
 		t.Errorf("begin again: %t, serves: %t; the cache holds all that the slow one needs", needed, a.Serves("slow"))
 	}
@@ -108,12 +113,7 @@ func TestDetachedChildDoesNotWaitForOneThatHangs(t *testing.T) {
 	a.ack("hangs", 4)
 	a.ParkSlowest(start)
 	a.ParkSlowest(start.Add(time.Second))
-	a.ack("slow", 1) // this was on its way
-	a.Discard(block, math.MaxUint64)
-	a.settle()
-	a.receive(1)
-	a.ack("fast", 5)
-	a.End()
+	a.endBehindDetached()
 	for second := range 6 {
 		_, _ = a.Unpark(start.Add(time.Duration(second+1) * time.Second))
 		if served := a.Serves("slow"); served != (second == 5) {
