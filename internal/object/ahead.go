@@ -9,6 +9,9 @@ import (
 // Places reports whether it is known where every byte belongs: a directory's head has landed.
 func (l *Landing) Places() bool { return l.progress.now().layout.entries != nil }
 
+// Head returns how long a directory's head is, as far as that is known: at first, the beginning of it that says so.
+func (l *Landing) Head() uint64 { return l.progress.now().layout.head }
+
 // Ahead writes bytes that are not next where they belong, if that is known already. Nothing is
 // claimed of them before Adopt has taken them in: a crash loses them.
 func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {

@@ -10,10 +10,10 @@
 // of its files, in the order of the head's table and without gaps, so that no
 // two can overlap. All numbers are big-endian.
 //
-//	head    0        4       5               8               12              16
-//	        +--------+-------+---------------+---------------+---------------+
-//	        | "GCDT" |version| zero          | entries (4)   |table bytes (4)|
-//	        +--------+-------+---------------+---------------+---------------+
+//	head    0        4       5       6       8               12              16
+//	        +--------+-------+-------+-------+---------------+---------------+
+//	        | "GCDT" |version|pieces | zero  | entries (4)   |table bytes (4)|
+//	        +--------+-------+-------+-------+---------------+---------------+
 //	     16 | table: one entry after the other               |
 //	        +------------------------------------------------+
 //
@@ -25,8 +25,13 @@
 //	        +---------------------------------------------------------------+
 //	     16 | path, relative, elements separated by slashes |
 //	        +-----------------------------------------------+
+//	        | hashes of its pieces, 32 bytes each           |
+//	        +-----------------------------------------------+
 //
-// A tree has exactly one table. Every directory but the outermost has an entry,
+// In version 1 there are no hashes, and pieces is zero. In version 2 each entry has the BLAKE3 hash of each piece of its file, so that
+// whoever has an earlier version of the tree can tell what it lacks (Earlier). Pieces have 2^pieces bytes, but for the last of a file.
+//
+// A tree has exactly one table of version 1, and one of version 2 for each size of pieces. Every directory but the outermost has an entry,
 // directly before what is in it, and what is in it is sorted by the bytes of the
 // names. So the same tree has the same root wherever it is read. Owners, times,
 // and permissions beyond the nine bits do not belong to a directory's bytes; nor

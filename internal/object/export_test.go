@@ -24,23 +24,38 @@ func AppendHead(to []byte, entries ...Entry) []byte {
 	for i, e := range entries {
 		made[i] = entry{path: e.Path, kind: e.Kind, mode: e.Mode, size: e.Size}
 	}
-	return appendHead(to, made)
+	return appendHead(to, made, 0)
 }
 
 // ParseHead reads a head.
 func ParseHead(from []byte, length uint64) ([]Entry, error) {
-	entries, err := parseHead(from, length)
-	parsed := make([]Entry, len(entries))
-	for i, e := range entries {
+	known, err := parseHead(from, length)
+	if err != nil {
+		return nil, err
+	}
+	parsed := make([]Entry, len(known.entries))
+	for i, e := range known.entries {
 		parsed[i] = Entry{e.path, e.kind, e.mode, e.size}
 	}
-	return parsed, err
+	return parsed, nil
+}
+
+// HeadAgain writes a head that was read.
+func HeadAgain(from []byte, length uint64) []byte {
+	known, err := parseHead(from, length)
+	if err != nil {
+		return nil
+	}
+	return appendHead(nil, known.entries, known.pieces)
 }
 
 // Layout returns where the parser would put the bytes of each file.
 func Layout(from []byte, length uint64) (starts []uint64) {
-	entries, _ := parseHead(from, length)
-	for _, e := range entries {
+	known, err := parseHead(from, length)
+	if err != nil {
+		return nil
+	}
+	for _, e := range known.entries {
 		starts = append(starts, e.start)
 	}
 	return starts

@@ -42,7 +42,7 @@ func findIn(ctx context.Context, dir *os.Root, info Info) (*Found, error) {
 	if err != nil || there.IsDir() != (info.Kind == Directory) || info.Kind == File && uint64(there.Size()) != info.Length {
 		return nil, ignoreMissing(err)
 	}
-	source, err := openIn(ctx, dir, info.Name)
+	source, err := openIn(ctx, dir, info.Name, false)
 	if err != nil {
 		return nil, ctx.Err() // else what cannot be sent is not what was sent
 	}

@@ -242,11 +242,7 @@ func learned(head []byte, length uint64) (*layout, error) {
 	if uint64(len(head)) < opening.head() {
 		return &layout{head: opening.head(), end: opening.head()}, nil
 	}
-	entries, err := parseHead(head, length)
-	if err != nil {
-		return nil, err
-	}
-	return &layout{head: opening.head(), end: length, entries: entries}, nil
+	return parseHead(head, length)
 }
 
 // readHead reads the first bytes of a directory.

@@ -17,6 +17,7 @@ type layout struct {
 	head    uint64 // length of the head; of a file, zero
 	end     uint64 // of the bytes whose file is known
 	entries []entry
+	pieces  pieceSize // of which entries have hashes
 }
 
 // fileLayout is of an object that is one file.

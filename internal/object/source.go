@@ -36,7 +36,13 @@ type Source struct {
 // regular files and directories, names that rules of a table forbid, and what
 // cannot be read. A large tree takes a while: it is given up when ctx is done. A pulse in ctx beats with all that is done with the
 // source, but for what readers read.
-func Open(ctx context.Context, path string) (*Source, error) {
+func Open(ctx context.Context, path string) (*Source, error) { return open(ctx, path, false) }
+
+// OpenHashed opens a directory whose head has the hashes of its files, so that whoever has some of them already can tell. It reads all
+// of them.
+func OpenHashed(ctx context.Context, path string) (*Source, error) { return open(ctx, path, true) }
+
+func open(ctx context.Context, path string, hashes bool) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("open: the name of what is to be sent is empty")
 	}
@@ -49,7 +55,7 @@ func Open(ctx context.Context, path string) (*Source, error) {
 		return nil, fmt.Errorf("open %s: %w", path, bare(err))
 	}
 	defer func() { _ = root.Close() }()
-	source, err := openIn(ctx, root, filepath.Base(path))
+	source, err := openIn(ctx, root, filepath.Base(path), hashes)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -65,8 +71,8 @@ func bare(err error) error {
 	return err
 }
 
-// openIn opens the object of this name in a directory.
-func openIn(ctx context.Context, dir *os.Root, name string) (*Source, error) {
+// openIn opens the object of this name in a directory. If it is to have hashes, it is a directory itself.
+func openIn(ctx context.Context, dir *os.Root, name string, hashes bool) (*Source, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -78,7 +84,9 @@ func openIn(ctx context.Context, dir *os.Root, name string) (*Source, error) {
 	source.pulse = pulse.Of(ctx)
 	switch {
 	case info.IsDir():
-		err = source.openDirectory(ctx, dir, name, info)
+		err = source.openDirectory(ctx, dir, name, info, hashes)
+	case hashes:
+		err = fmt.Errorf("it is %s: only what is in a directory is compared", describe(info.Mode()))
 	case info.Mode().IsRegular():
 		err = source.openFile(dir, name)
 	default:
@@ -114,7 +122,7 @@ func (s *Source) openFile(dir *os.Root, name string) error {
 	return nil
 }
 
-func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, info fs.FileInfo) error {
+func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, info fs.FileInfo, hashes bool) error {
 	root, err := dir.OpenRoot(name)
 	if err != nil {
 		return err
@@ -128,21 +136,25 @@ func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, i
 	if s.top != survey.top {
 		return fmt.Errorf("%w: another directory took its place", ErrChanged)
 	}
+	if hashes {
+		if err := survey.hashPieces(ctx); err != nil {
+			return err
+		}
+	}
 	return s.adopt(survey, name, info.Mode().Perm())
 }
 
 // adopt makes the source what a survey has found.
 func (s *Source) adopt(survey *survey, name string, mode fs.FileMode) error {
-	head, entries, err := survey.table()
+	head, known, err := survey.table()
 	if err != nil {
 		return err
 	}
 	if s.head, err = inMemory(head); err != nil {
 		return err
 	}
-	s.seen, s.sparse = survey.seen, survey.sparse
-	s.layout = &layout{head: uint64(len(head)), end: survey.length(uint64(len(head))), entries: entries}
-	s.info = Info{Name: name, Kind: Directory, Length: s.layout.end, Mode: mode, Time: survey.newest}
+	s.seen, s.sparse, s.layout = survey.seen, survey.sparse, known
+	s.info = Info{Name: name, Kind: Directory, Length: known.end, Mode: mode, Time: survey.newest, Hashed: known.pieces > 0}
 	return nil
 }
 

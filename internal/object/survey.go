@@ -22,6 +22,7 @@ type survey struct {
 	seen     []identity
 	sparse   []bool // which files have fewer blocks than their lengths need
 	newest   time.Time
+	pieces   pieceSize // of which entries have hashes
 	problems []error
 	unnamed  int // problems beyond maxProblems
 }
@@ -134,13 +135,13 @@ func (s *survey) look(path string, found fs.DirEntry) (fs.FileInfo, error) {
 
 // table returns the head for what was found, after the same checks that a
 // receiver makes.
-func (s *survey) table() ([]byte, []entry, error) {
-	head := appendHead(nil, s.entries)
+func (s *survey) table() ([]byte, *layout, error) {
+	head := appendHead(nil, s.entries, s.pieces)
 	if len(head)-headSize > MaxTable {
 		return nil, nil, fmt.Errorf("%w: %d bytes: want at most %d", ErrTable, len(head)-headSize, MaxTable)
 	}
-	entries, err := parseHead(head, s.length(uint64(len(head))))
-	return head, entries, err
+	known, err := parseHead(head, s.length(uint64(len(head))))
+	return head, known, err
 }
 
 // length returns that of the object with a head of this size.

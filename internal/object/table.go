@@ -15,31 +15,37 @@ const (
 
 const (
 	magic     = "GCDT"
-	version   = 1
 	headSize  = 16 // before the table
 	entrySize = 16 // before the path
 )
 
+// Versions of a head.
+const (
+	plain  = 1
+	hashed = 2 // it has the hash of each piece of the files
+)
+
 // entry is a file or a directory of a tree.
 type entry struct {
-	path  string
-	kind  Kind
-	mode  fs.FileMode
-	size  uint64
-	start uint64 // offset of its first byte in the object; not in the table
+	path   string
+	kind   Kind
+	mode   fs.FileMode
+	size   uint64
+	hashes string // of its pieces, one behind the other; empty in a plain head
+	start  uint64 // offset of its first byte in the object; not in the table
 }
 
 func (e *entry) end() uint64 { return e.start + e.size }
 
 // appendHead writes the head of a directory with these entries, which a rules
-// has accepted.
-func appendHead(to []byte, entries []entry) []byte {
+// has accepted. Their hashes are of pieces of this size.
+func appendHead(to []byte, entries []entry, size pieceSize) []byte {
 	table := 0
 	for i := range entries {
-		table += entrySize + len(entries[i].path)
+		table += entrySize + len(entries[i].path) + len(entries[i].hashes)
 	}
 	to = append(to, magic...)
-	to = append(to, version, 0, 0, 0)
+	to = append(to, size.version(), byte(size), 0, 0)
 	to = binary.BigEndian.AppendUint32(to, uint32(len(entries)))
 	to = binary.BigEndian.AppendUint32(to, uint32(table))
 	for i := range entries {
@@ -54,25 +60,31 @@ func appendEntry(to []byte, e *entry) []byte {
 	to = binary.BigEndian.AppendUint16(to, uint16(len(e.path)))
 	to = append(to, 0, 0)
 	to = binary.BigEndian.AppendUint64(to, e.size)
-	return append(to, e.path...)
+	to = append(to, e.path...)
+	return append(to, e.hashes...)
 }
 
 // opening is what a head begins with.
-type opening struct{ entries, table uint32 }
+type opening struct {
+	entries, table uint32
+	pieces         pieceSize
+}
 
 func (o opening) head() uint64 { return headSize + uint64(o.table) }
 
 // parseOpening reads the first headSize bytes of a head.
 func parseOpening(from []byte) (opening, error) {
 	_ = from[headSize-1]
-	o := opening{binary.BigEndian.Uint32(from[8:]), binary.BigEndian.Uint32(from[12:])}
+	o := opening{binary.BigEndian.Uint32(from[8:]), binary.BigEndian.Uint32(from[12:]), pieceSize(from[5])}
 	switch {
 	case string(from[:4]) != magic:
 		return opening{}, fmt.Errorf("%w: it begins with %q", ErrTable, from[:4])
-	case from[4] != version:
-		return opening{}, fmt.Errorf("%w: version %d: this is version %d", ErrTable, from[4], version)
-	case from[5] != 0 || from[6] != 0 || from[7] != 0:
+	case from[4] != plain && from[4] != hashed:
+		return opening{}, fmt.Errorf("%w: version %d: want %d or %d", ErrTable, from[4], plain, hashed)
+	case from[4] == plain && from[5] != 0 || from[6] != 0 || from[7] != 0:
 		return opening{}, fmt.Errorf("%w: bytes that must be zero are not", ErrTable)
+	case from[4] == hashed && !o.pieces.isAllowed():
+		return opening{}, fmt.Errorf("%w: pieces of 2^%d bytes: want 2^%d to 2^%d", ErrTable, from[5], leastPiece, mostPiece)
 	case o.entries > MaxEntries:
 		return opening{}, fmt.Errorf("%w: %d entries: want at most %d", ErrTable, o.entries, MaxEntries)
 	case o.table > MaxTable:
@@ -84,7 +96,7 @@ func parseOpening(from []byte) (opening, error) {
 }
 
 // parseHead reads a whole head. With the files it must make up exactly length bytes.
-func parseHead(from []byte, length uint64) ([]entry, error) {
+func parseHead(from []byte, length uint64) (*layout, error) {
 	if len(from) < headSize {
 		return nil, fmt.Errorf("%w: a head of %d bytes", ErrTable, len(from))
 	}
@@ -102,7 +114,7 @@ func parseHead(from []byte, length uint64) ([]entry, error) {
 		at      = headSize
 	)
 	for i := range entries {
-		if at, err = parseEntry(text, at, &entries[i]); err == nil {
+		if at, err = parseEntry(text, at, opening.pieces, &entries[i]); err == nil {
 			err = rules.admit(entries[:i+1])
 		}
 		if err != nil {
@@ -115,11 +127,11 @@ func parseHead(from []byte, length uint64) ([]entry, error) {
 	if rules.end != length {
 		return nil, fmt.Errorf("%w: it makes up %d bytes of %d", ErrTable, rules.end, length)
 	}
-	return entries, nil
+	return &layout{head: opening.head(), end: length, entries: entries, pieces: opening.pieces}, nil
 }
 
 // parseEntry reads the entry at a place and returns the place after it.
-func parseEntry(text string, at int, e *entry) (int, error) {
+func parseEntry(text string, at int, pieces pieceSize, e *entry) (int, error) {
 	if len(text)-at < entrySize {
 		return 0, fmt.Errorf("%w: it ends within an entry", ErrTable)
 	}
@@ -135,7 +147,13 @@ func parseEntry(text string, at int, e *entry) (int, error) {
 	e.kind, e.mode = Kind(fixed[0]), fs.FileMode(binary.BigEndian.Uint16(fixed[2:]))
 	e.size = binary.BigEndian.Uint64(fixed[8:])
 	e.path = text[at : at+size]
-	return at + size, nil
+	at += size
+	hashes := pieces.hashes(e.size)
+	if hashes > uint64(len(text)-at) {
+		return 0, fmt.Errorf("%w: it ends within the hashes of %q", ErrTable, e.path)
+	}
+	e.hashes = text[at : at+int(hashes)]
+	return at + int(hashes), nil
 }
 
 // rules says, entry by entry, whether a table may be, and where each file's

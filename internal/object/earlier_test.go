@@ -1,0 +1,275 @@
+package object_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/groupcast/groupcast/internal/object"
+)
+
+// block is longer than the smallest piece, and no multiple of it.
+func block(of byte, pieces float64) string {
+	return strings.Repeat(string([]byte{of, of + 1, of + 2}), int(pieces*(64<<10)/3))
+}
+
+func openHashed(t *testing.T, path string) *object.Source {
+	t.Helper()
+	source, err := object.OpenHashed(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { source.Close() })
+	return source
+}
+
+// takeLacking lands what an earlier directory does not have, and takes over the rest. It returns how much had to come.
+func takeLacking(t *testing.T, source *object.Source, landing *object.Landing) (came uint64) {
+	t.Helper()
+	if err := deliver(source, landing, landing.Head(), whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := deliver(source, landing, landing.Head(), whole); err != nil { // now it is known how long it is
+		t.Fatal(err)
+	}
+	earlier, err := landing.Earlier(t.Context())
+	if err != nil || earlier == nil {
+		t.Fatalf("the earlier directory: %v %v", earlier, err)
+	}
+	defer earlier.Close()
+	if err := earlier.Compare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	length := source.Info().Length
+	for landing.Offset() < length {
+		before := landing.Offset()
+		from, _ := earlier.Next(before)
+		if err := deliver(source, landing, from, whole); err != nil {
+			t.Fatal(err)
+		}
+		came += landing.Offset() - before
+		if err := earlier.Take(t.Context(), landing, func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return came
+}
+
+// Of a directory that is there in an earlier version, only what is new has to come: files that are, and pieces that changed in others.
+// What the new version has no more is gone then.
+func TestOnlyChangesCome(t *testing.T) {
+	before := map[string]string{
+		"it/same": block('a', 3.5), "it/d/same": "tiny", "it/grown": block('b', 2), "it/shrunk": block('c', 4), "it/edited": block('d', 5),
+		"it/gone": block('e', 1), "it/directory/then": "x", "it/file": "y", "it/empty": "",
+	}
+	after := map[string]string{
+		"it/same": block('a', 3.5), "it/d/same": "tiny", "it/grown": block('b', 2) + block('n', 1), "it/shrunk": block('c', 1.5), "it/edited": block('d', 5),
+		"it/new": block('f', 1), "it/directory": "a file now", "it/file/now": "a directory", "it/empty": "",
+	}
+	edited := []byte(after["it/edited"])
+	copy(edited[100<<10:], "another")
+	after["it/edited"] = string(edited)
+	from, to := t.TempDir(), t.TempDir()
+	plant(t, to, before)
+	plant(t, from, after)
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	came := takeLacking(t, source, landing)
+	const lacking = (64 + 2*64 + 64 + 64) << 10 // of the edited, the grown, the shrunk and the new file, in whole pieces
+	if came > lacking {
+		t.Errorf("%d bytes of %d came, want at most %d", came, source.Info().Length, lacking)
+	}
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), true); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
+		t.Errorf("-sent +landed:\n%s", diff)
+	}
+}
+
+// What changes after it was compared is not taken over: it has to come.
+func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	files := map[string]string{"it/a": block('a', 6), "it/b": block('b', 6)}
+	plant(t, to, files)
+	plant(t, from, files)
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	if err := errors.Join(deliver(source, landing, landing.Head(), whole), deliver(source, landing, landing.Head(), whole)); err != nil {
+		t.Fatal(err)
+	}
+	earlier, err := landing.Earlier(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer earlier.Close()
+	if err := earlier.Compare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	begin, end := earlier.Next(landing.Offset())
+	if begin != landing.Head() || end != source.Info().Length {
+		t.Errorf("there is everything from %d to %d, want from %d to %d", begin, end, landing.Head(), source.Info().Length)
+	}
+	if err := os.WriteFile(filepath.Join(to, "it/b"), []byte(block('x', 6)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := earlier.Take(t.Context(), landing, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if want := landing.Head() + uint64(len(files["it/a"])); landing.Offset() != want {
+		t.Errorf("%d bytes were taken over, want %d", landing.Offset(), want)
+	}
+	if begin, _ := earlier.Next(landing.Offset()); begin != source.Info().Length {
+		t.Errorf("something is to be taken over from %d on", begin)
+	}
+	if err := deliver(source, landing, source.Info().Length, whole); err != nil {
+		t.Fatal(err)
+	}
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), false); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is the same, and nothing else, stays as it is; a mode more or less makes another of it.
+func TestTheSameDirectoryStays(t *testing.T) {
+	for name, change := range map[string]func(string) error{
+		"the same":        func(string) error { return nil },
+		"another mode":    func(it string) error { return os.Chmod(filepath.Join(it, "a"), 0o600) },
+		"a file too many": func(it string) error { return os.WriteFile(filepath.Join(it, "z"), nil, 0o644) },
+		"an empty file less": func(it string) error {
+			return os.Remove(filepath.Join(it, "empty"))
+		},
+	} {
+		from, to := t.TempDir(), t.TempDir()
+		files := map[string]string{"it/a": block('a', 2), "it/d/b": "b", "it/empty": ""}
+		plant(t, to, files)
+		plant(t, from, files)
+		if err := change(filepath.Join(to, "it")); err != nil {
+			t.Fatal(err)
+		}
+		source := openHashed(t, filepath.Join(from, "it"))
+		landing := land(t, to, source.Info())
+		if err := errors.Join(deliver(source, landing, landing.Head(), whole), deliver(source, landing, landing.Head(), whole)); err != nil {
+			t.Fatal(err)
+		}
+		earlier, err := landing.Earlier(t.Context())
+		if err == nil {
+			err = earlier.Compare(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := earlier.Same(landing)
+		if err != nil || (found != nil) != (name == "the same") {
+			t.Errorf("%s: it is taken for the same: %t (%v)", name, found != nil, err)
+		}
+		if found != nil {
+			if root, there, err := found.Root(t.Context()); err != nil || !there || root != rootOf(t, source) {
+				t.Errorf("its root is %v (%t, %v), want %v", root, there, err, rootOf(t, source))
+			}
+			if err := found.Confirm(true); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(earlier.Close(), landing.Remove()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Where nothing can be compared, nothing is: there is nothing, or a file, or what no directory that lands has.
+func TestNothingToCompare(t *testing.T) {
+	for name, there := range map[string]func(string) error{
+		"nothing": func(string) error { return nil },
+		"a link in it": func(it string) error {
+			return errors.Join(os.Mkdir(it, 0o755), os.Symlink("a", filepath.Join(it, "b")))
+		},
+	} {
+		from, to := t.TempDir(), t.TempDir()
+		plant(t, from, map[string]string{"it/a": "a"})
+		if err := there(filepath.Join(to, "it")); err != nil {
+			t.Fatal(err)
+		}
+		source := openHashed(t, filepath.Join(from, "it"))
+		landing := land(t, to, source.Info())
+		if earlier, err := landing.Earlier(t.Context()); err != nil || earlier != nil {
+			t.Errorf("%s: before the head is there: %v %v", name, earlier, err)
+		}
+		if err := deliver(source, landing, source.Info().Length, whole); err != nil {
+			t.Fatal(err)
+		}
+		if earlier, err := landing.Earlier(t.Context()); err != nil || earlier != nil {
+			t.Errorf("%s: %v %v, want nothing", name, earlier, err)
+		}
+		if err := landing.Complete(source.Info().Length, rootOf(t, source), false); err != nil {
+			t.Error(err)
+		}
+	}
+	plant(t, t.TempDir(), map[string]string{"it": "a file"})
+	file := filepath.Join(t.TempDir(), "it")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := object.OpenHashed(t.Context(), file); err == nil || !strings.Contains(err.Error(), "only what is in a directory is compared") {
+		t.Errorf("a file: %v", err)
+	}
+}
+
+// A head with hashes says how large pieces are, and has one hash for each.
+func TestHeadWithHashes(t *testing.T) {
+	dir := t.TempDir()
+	plant(t, dir, map[string]string{"it/a": block('a', 2.5), "it/b": "", "it/c": "c"})
+	source := openHashed(t, filepath.Join(dir, "it"))
+	head := headOf(t, source)
+	if len(head) != 16+3*17+(3+1)*32 {
+		t.Fatalf("a head of %d bytes", len(head))
+	}
+	if head[4] != 2 || head[5] != 16 {
+		t.Errorf("version %d, pieces of 2^%d bytes: want version 2, and 2^16", head[4], head[5])
+	}
+	sum := object.Sum([]byte(block('a', 2.5)[:64<<10]))
+	if !bytes.Equal(head[16+17:][:32], sum[:]) {
+		t.Error("the first hash is not that of the first piece")
+	}
+	length := source.Info().Length
+	for name, spoil := range map[string]func([]byte){
+		"pieces of 1 byte":     func(head []byte) { head[5] = 0 },
+		"pieces of 2^41 bytes": func(head []byte) { head[5] = 41 },
+		"smaller pieces":       func(head []byte) { head[5] = 15 },
+		"no hashes":            func(head []byte) { head[4], head[5] = 1, 0 },
+		"another version":      func(head []byte) { head[4] = 3 },
+		"flags":                func(head []byte) { head[6] = 1 },
+		"2^64-1 bytes":         func(head []byte) { copy(head[24:], "\xff\xff\xff\xff\xff\xff\xff\xff") },
+	} {
+		spoiled := bytes.Clone(head)
+		spoil(spoiled)
+		if _, err := object.ParseHead(spoiled, length); !errors.Is(err, object.ErrTable) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	for size := range len(head) {
+		if _, err := object.ParseHead(head[:size], length); !errors.Is(err, object.ErrTable) {
+			t.Errorf("the first %d bytes: %v, want it refused", size, err)
+		}
+	}
+}
+
+func headOf(t *testing.T, source *object.Source) []byte {
+	t.Helper()
+	reader := source.NewReader()
+	defer reader.Close()
+	file, n, err := reader.Section(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, n)
+	if _, err := file.Read(head); err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
