@@ -84,6 +84,7 @@ func describe(spec *groupv1.DeliverySpec, info object.Info) {
 		spec.Kind = groupv1.DeliveryKind_DELIVERY_KIND_DIRECTORY
 	}
 	spec.Length, spec.Mode, spec.SourceTime = info.Length, uint32(info.Mode.Perm()), timestamppb.New(info.Time)
+	spec.Hashed = info.Hashed
 }
 
 // begin has the managers begin a delivery.
@@ -340,6 +341,8 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 			release()
 			o.fail(ctx, "source_changed", err)
 			return
+		case link.IsElsewhere(err):
+			pause.For(linked, elsewherePause)
 		case told > 0 && told <= mostTold:
 			pause.For(linked, link.FirstPause)
 		case err == nil:
@@ -365,6 +368,9 @@ func (o *Outgoing) keepOffering(ctx context.Context, standing func(*groupv1.Deli
 // mostTold is how often an agent is told from where a stream is kept before it counts as one that cannot be fed. Less may be kept by the
 // time that it asks again; and an agent of an earlier version does not heed what it is told.
 const mostTold = 3
+
+// elsewherePause is how long an agent that asks from elsewhere has to be ready for that.
+const elsewherePause = 5 * time.Millisecond
 
 // doneCheck is how often the first agent is asked whether it needs something again.
 const doneCheck = 2 * time.Second

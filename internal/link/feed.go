@@ -197,6 +197,9 @@ func (f *Feeding) hear(conn *Conn) error {
 		return f.supply.Acked(header.Offset, header.Level)
 	case wire.Credit:
 		f.grant(header.Offset)
+		if f.options.Granted != nil {
+			f.options.Granted(header.Offset)
+		}
 	case wire.Status:
 		f.landed(header.Offset)
 	case wire.Bye:

@@ -28,6 +28,8 @@ type Options struct {
 	Earlier int
 	// Chosen, if set, is told what the parent's end decides about the number of stripes.
 	Chosen func(parallel.Choice)
+	// Granted, if set, is told at the parent's end before which offset the child may be sent everything.
+	Granted func(upTo uint64)
 	// Steered says that Steer decides about the number of stripes, instead of what the parent's end measures.
 	Steered bool
 }

@@ -63,6 +63,12 @@ type Bye struct {
 
 func (b *Bye) Error() string { return fmt.Sprintf("%v: %s", b.Reason, b.Text) }
 
+// IsElsewhere reports whether a link ended because the child asks again from another offset.
+func IsElsewhere(err error) bool {
+	var ended *Ended
+	return errors.As(err, &ended) && ended.Reason == wire.Moved
+}
+
 // NotKept reports whether a link was not opened, or ended, because what the child asked for of a stream can be had nowhere any
 // more; and from where on the stream can be had.
 func NotKept(err error) (from uint64, is bool) {

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -160,10 +161,10 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return t.depart(ctx, conn, now)
 		case <-now.Changed:
 			if !pause.For(ctx, answerPause*time.Duration(t.living())) {
-				return context.Cause(ctx)
+				return t.depart(ctx, conn, now)
 			}
 		case <-beat.C:
 			status := wire.Header{Type: wire.Status, Offset: t.has.Load(), TreeVersion: now.TreeVersion}
@@ -173,6 +174,19 @@ func (t *Taking) answer(ctx context.Context, conn *Conn) error {
 			beat.Reset(heartbeat)
 		}
 	}
+}
+
+// ErrElsewhere ends a link, as the cause of its context, whose child asks its parent again, from another offset.
+var ErrElsewhere = errors.New("the child asks from another offset")
+
+// depart tells the parent if this child is about to ask from elsewhere: it has not lost its child then. If the parent does not get to
+// hear that, it finds the link closed.
+func (t *Taking) depart(ctx context.Context, conn *Conn, now Answer) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrElsewhere) {
+		_ = conn.Send(wire.AppendBye(nil, wire.Moved, "it asks from another offset", now.Ack, now.TreeVersion))
+	}
+	return cause
 }
 
 // farewell says that nothing more is wanted, and gives the parent time to close: closing a

@@ -64,6 +64,8 @@ type Rules struct {
 	LagTime  time.Duration
 	// Stream says that the delivery may never end: children that wait for the others go on when those have what there is.
 	Stream bool
+	// Asked says that children know what they lack: nothing comes that none of them asks for.
+	Asked bool
 }
 
 // ErrNotSent says that a child acknowledged what it was never sent.
@@ -84,11 +86,13 @@ type Account struct {
 	full      time.Time // when the cache was last full of what some children lack
 	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
 	children  map[string]*child
+	alone     bool // with Asked: children that are not attached are not waited for
 }
 
 type child struct {
 	acked    uint64
 	sent     uint64
+	asked    uint64 // with Asked: it may be sent all before this
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
 	came     bool // it was attached at some time
@@ -140,7 +144,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 		panic("relay: a child that nobody expects was attached")
 	}
 	served = from >= a.discarded
-	c.acked, c.sent, c.attached, c.parked, c.mark, c.brake = from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
+	c.acked, c.sent, c.asked, c.attached, c.parked, c.mark, c.brake = from, from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
 	c.heard()
 	if !c.came || !served {
 		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
@@ -153,14 +157,11 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 // earlier delivery, or from another agent. So many bytes must be spared that it is worth
 // opening links anew. The owner then calls Restart.
 func (a *Account) Ahead(worth uint64) (from uint64, far bool) {
-	if !a.Gathered() || len(a.children) == 0 || a.ended {
+	if a.ended || !a.awaitsNobody() {
 		return 0, false
 	}
-	from = math.MaxUint64
-	for _, c := range a.children {
-		from = min(from, c.acked)
-	}
-	return from, from >= a.arrived+worth
+	from = a.front()
+	return from, from < math.MaxUint64 && from >= a.arrived+worth
 }
 
 // Gathered reports whether all children have come.
@@ -321,6 +322,9 @@ func (a *Account) Want(length uint64) uint64 {
 	if a.rules.Mode == EndToEnd {
 		target = min(target, a.floor()+a.rules.Window)
 	}
+	if a.rules.Asked {
+		target = min(target, max(a.asked(), a.arrived))
+	}
 	return max(target, a.credit) - a.discarded
 }
 
@@ -365,7 +369,7 @@ func (a *Account) Spare(limit uint64) uint64 {
 
 // Stalled reports whether all that was promised has come, so that only what the
 // children do can make room for more.
-func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit }
+func (a *Account) Stalled() bool { return !a.ended && a.arrived == a.credit && !a.Idle() }
 
 // Unpark has the children that wait go on, once every other child has everything, or hangs; Resume does so for streams.
 // The owner calls it now and then. It returns from where the delivery has to begin again for them if the cache no longer holds

@@ -128,7 +128,7 @@ type Reason uint16
 // The reasons. The same words are log fields, metric labels and API values.
 const (
 	Done         Reason = iota // all was delivered
-	Moved                      // the child has another parent now
+	Moved                      // the child has another parent now, or asks this one from another offset
 	Stale                      // the tree version is not the current one
 	Denied                     // the capability does not allow it
 	Unknown                    // no such delivery here

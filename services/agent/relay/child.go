@@ -146,7 +146,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	supply := &supply{d, c, name}
 	c.link = link.NewFeeding(d.ctx, from, supply, link.Options{
 		Bounds: d.hub.Stripes.Within(int(asked.Stripes)), Earlier: int(c.stripes.GetCount()),
-		Chosen: func(choice parallel.Choice) { d.chosen(supply, choice) },
+		Chosen: func(choice parallel.Choice) { d.chosen(supply, choice) }, Granted: d.whenAsked(name),
 	})
 	d.mu.Unlock()
 	d.update(func() {

@@ -59,6 +59,7 @@ type delivery struct {
 	came       uint64        // bytes that came since measure was last called,
 	recent     uint64        // and how many come in aheadTime
 	begin      *uint64       // from where to begin again; nil if that is not to be
+	away       int           // at so many looks in a row some child that knows what it lacks was not here
 	kept       uint64        // nobody has anything of a stream from before this offset
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
@@ -102,6 +103,7 @@ func rulesOf(spec *groupv1.DeliverySpec, grain uint64) algo.Rules {
 	slow := spec.GetSlowMember()
 	rules := algo.Rules{
 		Mode: algo.Hop, Grain: grain, Window: endToEndWindow, Stream: spec.GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM,
+		Asked:     spec.GetHashed(),
 		FloorRate: slow.GetFloorBytesPerSecond(), LagBytes: slow.GetLagBytes(), LagTime: slow.GetLagTime().AsDuration(),
 	}
 	if spec.GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
@@ -240,6 +242,7 @@ func (d *delivery) check() {
 		d.evictSlow()
 		d.letGo()
 		d.resume()
+		d.skip()
 	})
 }
 
@@ -469,7 +472,7 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
 		CachedBytes: d.account.Cached(), MaxCachedBytes: d.account.MaxCached(), HeldBytes: d.account.Held(),
 		Lost: d.lost, Trouble: d.trouble, Ended: d.end != nil && d.account.Offset() == d.end.Length,
-		Resting: d.isResting(),
+		Resting: d.isResting(), Paused: d.account.Idle(),
 	}
 	for name, c := range d.children {
 		report.Children = append(report.Children, &groupv1.ChildReport{

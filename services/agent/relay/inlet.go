@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"sync"
+
+	"github.com/groupcast/groupcast/internal/link"
 )
 
 // inlet is the place of the one link from a parent.
@@ -10,8 +12,8 @@ type inlet struct {
 	life context.Context
 
 	mu   sync.Mutex
-	cut  context.CancelFunc // ends the link that has the place; nil while none has
-	free chan struct{}      // closed when none has it any more
+	cut  context.CancelCauseFunc // ends the link that has the place; nil while none has
+	free chan struct{}           // closed when none has it any more
 }
 
 func newInlet(life context.Context) *inlet {
@@ -23,9 +25,10 @@ func (i *inlet) take(waiting context.Context) (ctx context.Context, release func
 	return i.await(waiting, func() {})
 }
 
-// seize takes the place away from the link that has it, and from others that get it before the caller does.
+// seize takes the place away from the link that has it, and from others that get it before the caller does. The next link asks from
+// elsewhere, of which the parent is told.
 func (i *inlet) seize(waiting context.Context) (release func(), err error) {
-	_, release, err = i.await(waiting, i.end)
+	_, release, err = i.await(waiting, func() { i.endFor(link.ErrElsewhere) })
 	return release, err
 }
 
@@ -52,25 +55,27 @@ func (i *inlet) tryTake() (ctx context.Context, free <-chan struct{}) {
 	if i.cut != nil {
 		return nil, i.free
 	}
-	ctx, i.cut = context.WithCancel(i.life)
+	ctx, i.cut = context.WithCancelCause(i.life)
 	return ctx, nil
 }
 
 func (i *inlet) release() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.cut()
+	i.cut(nil)
 	i.cut = nil
 	close(i.free)
 	i.free = make(chan struct{})
 }
 
 // end ends the link that there is.
-func (i *inlet) end() {
+func (i *inlet) end() { i.endFor(nil) }
+
+func (i *inlet) endFor(why error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.cut != nil {
-		i.cut()
+		i.cut(why)
 	}
 }
 

@@ -98,7 +98,7 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 			},
 		})
 	}
-	if d.forgo(err, from, question) {
+	if d.forgo(err, from, question) || errors.Is(context.Cause(ctx), link.ErrElsewhere) {
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {

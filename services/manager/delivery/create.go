@@ -106,6 +106,7 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	problems.That(spec.GetMode() <= maxMode, "spec.mode", "%o has more than permission bits", spec.GetMode())
 	problems.That(spec.GetLength() == 0 || !spec.GetLengthUnknown(), "spec.length", "is both given and unknown")
 	problems.That(spec.GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM || spec.GetLengthUnknown(), "spec.length_unknown", "a stream's length is not known before its end")
+	problems.That(!spec.GetHashed() || spec.GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_DIRECTORY, "spec.hashed", "is only for a directory")
 	checkDatagrams(&problems, spec)
 	problems.That(spec.GetSourceTime() == nil || spec.GetSourceTime().IsValid(), "spec.source_time", "is no time")
 	return problems.Err()

@@ -281,7 +281,10 @@ type DeliverySpec struct {
 	// Set by the manager from the group's policy.
 	DataPlane DataPlane `protobuf:"varint,14,opt,name=data_plane,json=dataPlane,proto3,enum=groupcast.group.v1.DataPlane" json:"data_plane,omitempty"`
 	// Of a stream: it goes in datagrams, and what is lost is not sent again.
-	Datagrams     *DatagramSpec `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	Datagrams *DatagramSpec `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
+	// Of a directory: its head has the hashes of its files. Members compare what they have with these, and are sent what they lack;
+	// agents ask for no more than their children do.
+	Hashed        bool `protobuf:"varint,21,opt,name=hashed,proto3" json:"hashed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +422,13 @@ func (x *DeliverySpec) GetDatagrams() *DatagramSpec {
 		return x.Datagrams
 	}
 	return nil
+}
+
+func (x *DeliverySpec) GetHashed() bool {
+	if x != nil {
+		return x.Hashed
+	}
+	return false
 }
 
 // DatagramSpec is how a stream goes in datagrams. Members prefer fresh over complete: loss
@@ -1977,7 +1987,8 @@ type DeliveryReport struct {
 	Resting bool `protobuf:"varint,13,opt,name=resting,proto3" json:"resting,omitempty"`
 	// SEND: the agent that it feeds, and what its links to that one have carried; unset before there is one.
 	Fed *ChildReport `protobuf:"bytes,14,opt,name=fed,proto3" json:"fed,omitempty"`
-	// RECEIVE, of a stream in datagrams: its program takes none for now. Those that come meanwhile are lost to it, and nobody else is to blame, nor could help.
+	// It takes nothing for now, for which nobody else is to blame. RECEIVE, of a stream in datagrams: its program takes none, and those that
+	// come meanwhile are lost to it; of a directory with hashes: it finds out what it has already. RELAY: so do all that it feeds.
 	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
@@ -3149,7 +3160,7 @@ var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x83\x06\n" +
+	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x9b\x06\n" +
 	"\fDeliverySpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .groupcast.group.v1.DeliveryKindR\x04kind\x12\x16\n" +
@@ -3171,7 +3182,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"congestion\x12<\n" +
 	"\n" +
 	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
-	"\tdatagrams\x18\x14 \x01(\v2 .groupcast.group.v1.DatagramSpecR\tdatagrams\"\x85\x01\n" +
+	"\tdatagrams\x18\x14 \x01(\v2 .groupcast.group.v1.DatagramSpecR\tdatagrams\x12\x16\n" +
+	"\x06hashed\x18\x15 \x01(\bR\x06hashed\"\x85\x01\n" +
 	"\fDatagramSpec\x12/\n" +
 	"\x05fresh\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05fresh\x12\x1f\n" +
 	"\vparity_data\x18\x02 \x01(\rR\n" +
