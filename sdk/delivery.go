@@ -138,6 +138,8 @@ type Delivery struct {
 	Datagrams uint64
 	// InDatagrams says that the stream goes in datagrams.
 	InDatagrams bool
+	// Changes says that members are sent what they lack of a directory: see OpenChanges.
+	Changes bool
 	// LeftOut names what is missing here because it would be more than a message, or the managers' store, takes, as in a delivery to
 	// thousands of members: links, tree, details or receipts. Counts and measurements are those of all.
 	LeftOut []string
@@ -185,7 +187,7 @@ func newDelivery(m *groupv1.Delivery) Delivery {
 		Created: m.GetCreateTime().AsTime(), TreeVersion: m.GetTreeVersion(), SentBytes: m.GetSentBytes(),
 		Members: int(m.GetMemberCount()), Complete: int(m.GetCompleteCount()), Failed: int(m.GetFailedCount()),
 		Receipts: convert(m.GetReceipts(), newReceipt), Measurements: newMeasurements(m.GetMeasurements()),
-		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, LeftOut: m.GetLeftOut(), wire: wire{m},
+		Reason: m.GetReason(), Datagrams: m.GetDatagrams(), InDatagrams: m.GetSpec().GetDatagrams() != nil, Changes: m.GetSpec().GetHashed(), LeftOut: m.GetLeftOut(), wire: wire{m},
 		Tree: convert(m.GetTree(), func(n *groupv1.TreeNode) TreeNode {
 			return TreeNode{n.GetId(), n.GetParent(), n.GetCluster(), n.GetWhy(), n.GetBytes(), n.GetBytesPerSecond(), n.GetAbsent()}
 		}),

@@ -14,28 +14,44 @@ import (
 // alreadyHere finds out whether the object is at its place already. It can tell once the sender has hashed the object, which is long
 // before all of it is sent.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
+	if r.spec.GetHashed() {
+		return Arrived{}, false // its head tells more
+	}
 	found, err := object.Find(ctx, r.options.Into, r.info)
 	if err != nil || found == nil {
 		return Arrived{}, false
 	}
 	defer found.Close()
 	found.Recall(r.seen) // while another delivery of the object lands, this is asked again and again
+	if !r.isHere(ctx, found) {
+		return Arrived{}, false
+	}
+	return r.arrived(), true
+}
+
+// isHere reports whether what was found is what was sent, and confirms it then.
+func (r *receiving) isHere(ctx context.Context, found *object.Found) bool {
 	root, there, err := found.Root(ctx)
 	if err != nil || !there {
-		return Arrived{}, false
+		return false
 	}
 	r.seen = found.Seen(root)
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
-		return Arrived{}, false
+		return false
 	}
 	if err := found.Confirm(r.isDurable()); err != nil { // whoever put it there may not have synced it
-		return Arrived{}, false
+		return false
 	}
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
 	r.place().found(r.created, root)
-	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}, true
+	return true
+}
+
+// arrived returns what is here whole.
+func (r *receiving) arrived() Arrived {
+	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: r.info.Length, Root: r.root}
 }
 
 // land takes the object from whoever feeds it, and puts it into its place once it is whole and verified. What has come may turn out to be
@@ -44,10 +60,15 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	resumed := landing.Offset() > 0
 	r.update(func() { r.end = nil })
 	_ = r.Landed(landing.Offset())
-	store := &landingStore{receiving: r, landing: landing}
 	taking, release := r.place().landing.take(ctx, r)
 	defer release()
-	err := r.takeAll(taking, store, store.scattered)
+	err := r.takeInto(taking, landing)
+	if errors.Is(err, errHere) {
+		if err := landing.Remove(); err != nil {
+			r.session.client.log.Warn("what had come of a directory that is here already could not be removed", "delivery", r.id, "error", err)
+		}
+		return r.arrived(), false
+	}
 	if errors.Is(context.Cause(taking), errYielded) && ctx.Err() == nil {
 		err = landing.Keep()
 		pause.For(ctx, 2*busyPause) // let the other one be first
@@ -61,6 +82,15 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	}
 	one = r.leave(landing, err)
 	return one, reasonOf(err) == "damaged" && (resumed || r.awaitsAnother(ctx))
+}
+
+// takeInto lands what is sent, or, of a directory with hashes, what this member lacks of it.
+func (r *receiving) takeInto(ctx context.Context, landing *object.Landing) error {
+	store := &landingStore{receiving: r, landing: landing}
+	if r.spec.GetHashed() {
+		return (&lackingStore{landingStore: store}).takeLacking(ctx)
+	}
+	return r.takeAll(ctx, store, store.scattered)
 }
 
 // complete puts the object into its place, once the managers have its root.
@@ -80,7 +110,7 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	if err != nil {
 		return Arrived{}, err
 	}
-	return Arrived{Incoming: r.incoming, Path: r.path(), Bytes: assignment.GetLength(), Root: r.root}, nil
+	return r.arrived(), nil
 }
 
 // isDurable reports whether what arrives has to be on disk before it counts as complete.

@@ -297,8 +297,10 @@ type receiving struct {
 	moved   time.Time // when that changed last
 	end     *link.End
 	lost    string
-	damaged string        // the agent that gave it damaged bytes, while it waits for another
-	changed chan struct{} // closed when any of these changes
+	damaged string // the agent that gave it damaged bytes, while it waits for another
+	// comparing says that it takes nothing for now: it reads what is here already of what comes.
+	comparing bool
+	changed   chan struct{} // closed when any of these changes
 
 	fedBy        string // the agent that fed it last
 	triedAnother bool   // in place of one that gave it damaged bytes
@@ -308,7 +310,7 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	assignment, _ := r.session.attendance.assignment(r.id)
 	r.mu.Lock()
 	report := &groupv1.DeliveryReport{
-		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length,
+		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length, Paused: r.comparing,
 	}
 	if r.counts != nil {
 		report.Datagrams, report.Paused = r.counts().message(), r.pauses()

@@ -12,7 +12,18 @@ type Source struct{ object *object.Source }
 // OpenSource looks at all that belongs to a file or a directory, which must not change from then on. With a large tree, or over a network,
 // that takes a while; it gives up when ctx is done.
 func OpenSource(ctx context.Context, path string) (*Source, error) {
-	source, err := object.Open(ctx, path)
+	return openWith(ctx, path, object.Open)
+}
+
+// OpenChanges is OpenSource for a directory of which members have an earlier version under the same name: each is sent the parts that it
+// lacks. It reads all of the directory, which is read again when it is sent. Members that join late may get nothing: no agent has the
+// rest.
+func OpenChanges(ctx context.Context, path string) (*Source, error) {
+	return openWith(ctx, path, object.OpenHashed)
+}
+
+func openWith(ctx context.Context, path string, open func(context.Context, string) (*object.Source, error)) (*Source, error) {
+	source, err := open(ctx, path)
 	if err != nil {
 		code := InvalidArgument
 		if ctx.Err() != nil {

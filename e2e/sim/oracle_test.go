@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // watchNames looks at all final names as often as is affordable: whatever appears there is complete
 // and right from the first moment.
 func (w *world) watchNames(ctx context.Context) {
-	seen := make(map[string]fs.FileInfo)
+	seen := maps.Clone(w.planted)
 	for ctx.Err() == nil {
 		for _, r := range w.receivers {
 			for _, p := range w.deliveries {

@@ -39,6 +39,7 @@ const (
 	floored    occasion = "who is too slow for a pace is given up"
 	relayed    occasion = "what agents have counts"
 	timed      occasion = "who falls behind is given up by time alone"
+	changing   occasion = "members have an earlier version"
 )
 
 // managers are the hosts of all managers, and endpoints their addresses.
@@ -67,6 +68,8 @@ type parcel struct {
 	files int // of a directory; zero means a single file
 	// stream makes it be sent as a stream, which appears in a member's directory as it comes.
 	stream bool
+	// changes has members be sent what they lack of it: each has an earlier version, or none.
+	changes bool
 }
 
 const (
@@ -83,6 +86,7 @@ const (
 	drawsSwallowing
 	drawsIdler
 	drawsKind
+	drawsChanges
 
 	drawsManagers = drawsIdler
 	drawsSwizzle  = drawsKind
@@ -151,7 +155,16 @@ func draw(seed uint64) scenario {
 		s.drawIdler(lying)
 	}
 	s.drawKind(source(seed, drawsKind))
+	s.drawChanges(source(seed, drawsChanges))
 	return s
+}
+
+// drawChanges sometimes has members have an earlier version of what is sent.
+func (s *scenario) drawChanges(random *rand.Rand) {
+	if p := &s.deliveries[0]; random.IntN(4) == 0 && !p.stream {
+		p.files, p.changes = 1+random.IntN(5), true
+		s.drawn = append(s.drawn, changing)
+	}
 }
 
 // drawKind sometimes turns a parcel into a stream, gives members up that are below a pace, or only by time, or lets

@@ -52,7 +52,7 @@ func TestSeeds(t *testing.T) {
 	if runs.moves == 0 || runs.idle == 0 {
 		t.Error("no slow agent moved lower in any run, or none that moves nothing was found")
 	}
-	for _, what := range []occasion{deaths, split, swallowing, idling, streaming, floored, relayed, timed} {
+	for _, what := range []occasion{deaths, split, swallowing, idling, streaming, floored, relayed, timed, changing} {
 		if runs.drawn[what] == 0 {
 			t.Errorf("in no run %s", what)
 		}
@@ -192,6 +192,11 @@ func live(t *testing.T, s scenario, dir string, runs *tally) {
 	defer func() { runs.carried(w.checkLinks()) }()
 	defer w.operator.Close()
 	defer w.stopAll()
+	for _, p := range s.deliveries {
+		if p.changes {
+			w.plantEarlier(p)
+		}
+	}
 	w.populate()
 	w.log.Info("all are there")
 	w.network.ShapeAll(s.shape)
@@ -257,6 +262,11 @@ func (w *world) begins(ctx context.Context, p parcel, path string) (*sdk.Outgoin
 
 // sendWith sends a file, or its content as a stream.
 func (w *world) sendWith(ctx context.Context, p parcel, path string, options sdk.SendOptions) (*sdk.Outgoing, error) {
+	if p.changes {
+		changes, err := sdk.OpenChanges(ctx, path)
+		w.must(err)
+		return w.sending.SendSource(ctx, changes, options)
+	}
 	if !p.stream {
 		return w.sending.Send(ctx, path, options)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -50,9 +51,10 @@ type world struct {
 	programs  map[string]*program
 	metrics   sync.Map // of agents: *prometheus.Registry by name
 	sending   *sdk.Session
-	tape      *tape        // what is written on links is noted, unless it is nil
-	leaves    atomic.Bool  // a receiver that is stopped leaves its group
-	welcome   atomic.Int64 // how often the idler was by those that are to feed it
+	planted   map[string]fs.FileInfo // earlier versions of what is sent, at members
+	tape      *tape                  // what is written on links is noted, unless it is nil
+	leaves    atomic.Bool            // a receiver that is stopped leaves its group
+	welcome   atomic.Int64           // how often the idler was by those that are to feed it
 }
 
 // program is what runs on a host, in one life after another.
@@ -108,7 +110,7 @@ func (l *life) DialContext(ctx context.Context, network, address string) (net.Co
 
 // newWorld starts the manager and makes the group.
 func newWorld(t testing.TB, s scenario, dir string) *world {
-	w := &world{TB: t, scenario: s, network: simnet.New(s.seed), dir: dir, journal: newJournal(), programs: make(map[string]*program), began: time.Now()}
+	w := &world{TB: t, scenario: s, network: simnet.New(s.seed), dir: dir, journal: newJournal(), programs: make(map[string]*program), planted: make(map[string]fs.FileInfo), began: time.Now()}
 	w.log = slog.New(slog.NewTextHandler(io.MultiWriter(w.journal, &w.book), &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: w.sinceStart}))
 	w.network.Trace(&w.journal.network)
 	for _, host := range slices.Concat(s.hosts(), s.others, []string{storeHost, "operator"}) {

@@ -162,6 +162,9 @@ func summary(d sdk.Delivery) string {
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
 	}
+	if sent := sentBy(d, d.Sender); d.Changes && sent < d.Length {
+		return text + fmt.Sprintf("\nsent %s of %s: members had the rest", bytesize.Short(sent), bytesize.Short(d.Length))
+	}
 	if m.SendBytesPerSecond == 0 {
 		return text
 	}
@@ -173,6 +176,16 @@ func summary(d sdk.Delivery) string {
 		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
 	}
 	return text
+}
+
+// sentBy returns how many bytes the links from a node carried.
+func sentBy(d sdk.Delivery, node string) (bytes uint64) {
+	for _, link := range d.Measurements.Links {
+		if link.From == node {
+			bytes += link.Bytes
+		}
+	}
+	return bytes
 }
 
 func (a *app) deliveryCommand() *cobra.Command {
@@ -273,7 +286,7 @@ func (a *app) sayEnded(what, id string, at time.Time) {
 
 // conclude shows how a delivery ended, and makes the exit status of that. Its table has no fewer bytes than the progress has shown.
 func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, shown *progress) error {
-	if a.output != "table" {
+	if a.output != "table" || d.Changes {
 		d = settled(ctx, client, d)
 	}
 	d = shown.seen(d)

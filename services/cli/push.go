@@ -32,6 +32,7 @@ type push struct {
 	options   sdk.SendOptions
 	stream    bool
 	datagrams bool
+	changes   bool
 	parity    parity
 	wait      int
 	waitLimit time.Duration
@@ -48,14 +49,15 @@ func (a *app) pushCommand() *cobra.Command {
 receive, and says who has it. Members that are joined when it begins decide the
 outcome: the exit status is 0 when each of them has it, verified, 3 when some do, 1 when
 none does, and 4 when nothing has begun: nobody receives, or no agent is online.
-Interrupted, it cancels the delivery. Symbolic links are not followed: an object with one
+Interrupted, it cancels the delivery. With --changes, members that have a directory in an
+earlier version are sent what they lack of it. Symbolic links are not followed: an object with one
 in it is refused before anything is sent.
 
 With -, standard input is read to its end and delivered as a file; with --stream it
 is delivered as it comes, and with --datagrams besides in datagrams: members get what is
 fresh, and what is lost is counted and not sent again. A stream ends well when its source
 does: end tail -f by its process id; an interrupt cancels the delivery.`,
-		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  tail -f log | groupcast push - --stream --group watchers\n  sensor | groupcast push - --stream --datagrams --fresh 200ms --parity 10+2 --group watchers",
+		Example: "  groupcast push model.bin --group models\n  groupcast push release/ --group edge --ack received --deadline 10m\n  groupcast push dataset/ --group models --changes\n  tail -f log | groupcast push - --stream --group watchers\n  sensor | groupcast push - --stream --datagrams --fresh 200ms --parity 10+2 --group watchers",
 	}
 	flags := command.Flags()
 	flags.StringVar(&p.join.Group, "group", "", "group to deliver to")
@@ -74,6 +76,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	addSize(flags, &p.rate, "rate", "bytes per second that it sends at most, as 100MB, 4096 at least; agents pass on what they have as fast as their links take it (no limit)")
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late, 24h at most; 0s does not hold it (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
+	flags.BoolVar(&p.changes, "changes", false, "of a directory that members have under this name already, send each only what it lacks; DIR is read twice")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms, 1m at most (no bound)")
@@ -114,6 +117,8 @@ func (p *push) check(what string) error {
 	slow := p.options.SlowMember
 	lags := slow.LagBytes > 0 || slow.LagTime > 0
 	switch {
+	case p.changes && what == "-":
+		return errors.New("--changes is for a directory, not for standard input")
 	case p.stream && what != "-":
 		return errors.New("--stream needs - for standard input")
 	case p.datagrams && !p.stream:
@@ -165,7 +170,11 @@ func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session
 	var source *sdk.Source
 	if !p.stream {
 		var err error
-		if source, err = sdk.OpenSource(ctx, what); err != nil {
+		open := sdk.OpenSource
+		if p.changes {
+			open = sdk.OpenChanges
+		}
+		if source, err = open(ctx, what); err != nil {
 			return nil, err
 		}
 	}
