@@ -22,6 +22,7 @@
 {{- fail (printf "monitoring.prometheusRule.disabled has %s, which is no alert of this chart" .) -}}
 {{- end -}}
 {{- end -}}
+{{- include "groupcast.check.pods" . -}}
 {{- end -}}
 
 {{/* --set KEY=null takes a value away: there is no default in its place. */}}

@@ -107,6 +107,30 @@ type: {{ .type }}
 {{- end }}
 {{- end -}}
 
+{{/*
+The variables of a container: the chart's own, as YAML, but for those that values have, too, and those of values: (list OWN .Values.agent.extraEnv). A name that is there
+twice is refused by server-side apply.
+*/}}
+{{- define "groupcast.env" -}}
+{{- $given := index . 1 | default list -}}
+{{- $names := list -}}
+{{- range $given -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- $all := list -}}
+{{- range index . 0 | fromYamlArray -}}
+{{- if not (has .name $names) -}}
+{{- $all = append $all . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (concat $all $given) -}}
+{{- end -}}
+
+{{/* The arguments of a service, as JSON: (list "agent" .Values.agent.extraArgs). */}}
+{{- define "groupcast.args" -}}
+{{- concat (list (printf "--config=/etc/groupcast/%s.yaml" (index . 0))) (index . 1 | default list) | toJson -}}
+{{- end -}}
+
 {{/* The Go runtime keeps within the container's memory. */}}
 {{- define "groupcast.memoryLimit" -}}
 {{- if ((.resources).limits).memory }}

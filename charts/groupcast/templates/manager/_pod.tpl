@@ -26,34 +26,9 @@ spec:
     - name: manager
       image: {{ include "groupcast.image" (list . .Values.manager.image) }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
-      args: [--config=/etc/groupcast/manager.yaml]
+      args: {{ include "groupcast.args" (list "manager" .Values.manager.extraArgs) }}
       env:
-        - name: POD_NAME
-          valueFrom:
-            fieldRef: {fieldPath: metadata.name}
-        - name: POD_IP
-          valueFrom:
-            fieldRef: {fieldPath: status.podIP}
-        {{- if include "groupcast.leaves" (list .Values.manager.config "name") }}
-        - name: GROUPCAST_NAME
-          value: $(POD_NAME)
-        {{- end }}
-        {{- if include "groupcast.leaves" (list .Values.manager.config "address") }}
-        - name: GROUPCAST_ADDRESS
-          {{- if $external }}
-          value: "[$(POD_IP)]:7400" # in brackets, for it may be of IPv6
-          {{- else }}
-          value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
-          {{- end }}
-        {{- end }}
-        {{- if and (not $external) (include "groupcast.leaves" (list .Values.manager.config "store.cluster.self")) }}
-        - name: GROUPCAST_STORE_CLUSTER_SELF
-          value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc
-        {{- end }}
-        {{- include "groupcast.memoryLimit" .Values.manager | trim | nindent 8 }}
-        {{- with .Values.manager.extraEnv }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "groupcast.env" (list (include "groupcast.manager.env" .) .Values.manager.extraEnv) | nindent 8 }}
       ports:
         - {name: grpc, containerPort: 7400}
         - {name: admin, containerPort: 7401}
@@ -87,6 +62,9 @@ spec:
         {{- with .Values.manager.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- with .Values.manager.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       configMap:
@@ -124,6 +102,34 @@ spec:
   topologySpreadConstraints:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+{{- end -}}
+
+{{/* What a manager is told by variables: its name, which no file knows. */}}
+{{- define "groupcast.manager.env" -}}
+{{- $external := not (empty .Values.store.external.endpoints) -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef: {fieldPath: metadata.name}
+- name: POD_IP
+  valueFrom:
+    fieldRef: {fieldPath: status.podIP}
+{{- if include "groupcast.leaves" (list .Values.manager.config "name") }}
+- name: GROUPCAST_NAME
+  value: $(POD_NAME)
+{{- end }}
+{{- if include "groupcast.leaves" (list .Values.manager.config "address") }}
+- name: GROUPCAST_ADDRESS
+  {{- if $external }}
+  value: "[$(POD_IP)]:7400" # in brackets, for it may be of IPv6
+  {{- else }}
+  value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc:7400
+  {{- end }}
+{{- end }}
+{{- if and (not $external) (include "groupcast.leaves" (list .Values.manager.config "store.cluster.self")) }}
+- name: GROUPCAST_STORE_CLUSTER_SELF
+  value: $(POD_NAME).{{ include "groupcast.fullname" . }}-managers.{{ include "groupcast.namespace" . }}.svc
+{{- end }}
+{{- include "groupcast.memoryLimit" .Values.manager }}
 {{- end -}}
 
 {{/* The manager's configuration file. */}}

@@ -9,3 +9,14 @@
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy (.Values.replicator.config | default dict))) -}}
 {{- end -}}
+
+{{/* The single LAN of the nodes' addresses, as variables, unless values or config name LANs. */}}
+{{- define "groupcast.replicator.lan" -}}
+{{- if and (not .Values.replicator.lans) (include "groupcast.leaves" (list .Values.replicator.config "lans")) }}
+- name: POD_IP # on the nodes' network, that of the node
+  valueFrom:
+    fieldRef: {fieldPath: status.podIP}
+- name: GROUPCAST_LANS
+  value: lan=$(POD_IP)
+{{- end }}
+{{- end -}}
