@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -78,6 +79,10 @@ func pod(t *testing.T, o Object) (meta map[string]string, spec *corev1.PodSpec) 
 		strict(new(monitoringv1.PodMonitor))
 	case "PrometheusRule":
 		strict(new(monitoringv1.PrometheusRule))
+	case "TCPRoute":
+		strict(new(gatewayv1.TCPRoute))
+	case "TLSRoute":
+		strict(new(gatewayv1.TLSRoute))
 	}
 	return nil, nil
 }

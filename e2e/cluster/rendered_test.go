@@ -15,10 +15,27 @@ import (
 // the chart's own tests know, and has to accept what the chart renders, too.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
-// operatorDefinitions returns the files that define the operator's kinds that the chart renders, from the cache of Go's modules.
-func operatorDefinitions(t *testing.T) (files []string) {
+// gateways is the module that defines the Gateway API's kinds.
+const gateways = "sigs.k8s.io/gateway-api@v1.6.3"
+
+// definitions returns the files that define the kinds that the chart renders and no cluster has by itself, from the cache of Go's modules.
+func definitions(t *testing.T) (files []string) {
 	t.Helper()
-	output, err := command(5*time.Minute, "go", "mod", "download", "-json", operator)
+	operatorFiles := filepath.Join(downloaded(t, operator), "example", "prometheus-operator-crd")
+	for _, kind := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
+		files = append(files, filepath.Join(operatorFiles, "monitoring.coreos.com_"+kind+".yaml"))
+	}
+	gatewayFiles := filepath.Join(downloaded(t, gateways), "config", "crd", "standard")
+	for _, kind := range []string{"tcproutes", "tlsroutes"} {
+		files = append(files, filepath.Join(gatewayFiles, "gateway.networking.k8s.io_"+kind+".yaml"))
+	}
+	return files
+}
+
+// downloaded returns the directory of a module.
+func downloaded(t *testing.T, of string) string {
+	t.Helper()
+	output, err := command(5*time.Minute, "go", "mod", "download", "-json", of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,10 +43,7 @@ func operatorDefinitions(t *testing.T) (files []string) {
 	if err := json.Unmarshal([]byte(output), &module); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	for _, kind := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
-		files = append(files, filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml"))
-	}
-	return files
+	return module.Dir
 }
 
 // send makes a real API server check everything that the chart renders with a file of ci/ and further values, strictly
@@ -51,9 +65,9 @@ func send(t *testing.T, profile string, values ...string) (said string, err erro
 	return kubectl("apply", "--dry-run=server", "--validate=strict", "-f", file)
 }
 
-// "Validate against a real kube-apiserver": it accepts everything that the chart renders, including monitors and rules, as it is.
+// "Validate against a real kube-apiserver": it accepts everything that the chart renders, including monitors, rules and routes, as it is.
 func TestMRenderedIsValid(t *testing.T) {
-	for _, file := range operatorDefinitions(t) {
+	for _, file := range definitions(t) {
 		mustKubectl(t, "apply", "--server-side", "-f", file)
 		t.Cleanup(func() { mustKubectl(t, "delete", "--wait=false", "-f", file) })
 		eventually(t, filepath.Base(file)+" is established", func() bool {
@@ -66,7 +80,7 @@ func TestMRenderedIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"servicemonitor", "podmonitor", "prometheusrule", "statefulset.apps", "daemonset.apps"} {
+	for _, kind := range []string{"servicemonitor", "podmonitor", "prometheusrule", "tcproute", "tlsroute", "statefulset.apps", "daemonset.apps"} {
 		if !strings.Contains(said, kind) {
 			t.Errorf("no %s was sent:\n%s", kind, said)
 		}

@@ -7,6 +7,7 @@
 {{- include "groupcast.check.listens" . -}}
 {{- include "groupcast.check.services" . -}}
 {{- include "groupcast.check.envoy" . -}}
+{{- include "groupcast.check.gateway" . -}}
 {{- include "groupcast.check.lans" . -}}
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
@@ -223,5 +224,31 @@ a new StatefulSet says holds for new claims alone.
 {{- $_ := set $nodes $port $key -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Routes from Gateways lead to what there is, and a listener of TCP can have one alone. */}}
+{{- define "groupcast.check.gateway" -}}
+{{- $listeners := dict -}}
+{{- range $door, $route := include "groupcast.routes" . | fromJson -}}
+{{- $part := get (dict "http" "envoy" "gathering" "gatherer") $door -}}
+{{- if and $part (not (index $.Values ($part | default "manager")).enabled) -}}
+{{- fail (printf "gateway.%s.parentRefs is set, and %s.enabled is false: set that to true, or leave the former out" $door $part) -}}
+{{- end -}}
+{{- range $route.parentRefs -}}
+{{- $listener := printf "%s of %s/%s" .sectionName (.namespace | default (include "groupcast.namespace" $)) .name -}}
+{{- if hasKey $listeners $listener -}}
+{{- fail (printf "gateway.%s.parentRefs and gateway.%s.parentRefs have the same listener, %s: each needs one of its own" (get $listeners $listener) $door $listener) -}}
+{{- end -}}
+{{- $_ := set $listeners $listener $door -}}
+{{- end -}}
+{{- end -}}
+{{- $gateway := .Values.gateway | default dict -}}
+{{- if and $gateway.enabled (not $listeners) -}}
+{{- fail "gateway.enabled is true, and no listener is named: set gateway.grpc.parentRefs, gateway.http.parentRefs or gateway.gathering.parentRefs" -}}
+{{- end -}}
+{{- $http := $gateway.http | default dict -}}
+{{- if and $http.hostnames (not $http.parentRefs) -}}
+{{- fail "gateway.http.hostnames is set, and gateway.http.parentRefs is empty: name the listener that has these names" -}}
 {{- end -}}
 {{- end -}}

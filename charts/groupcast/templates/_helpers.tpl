@@ -140,6 +140,19 @@ twice is refused by server-side apply.
 {{- end }}
 {{- end -}}
 
+{{/* What is routed from Gateways, as JSON, by what it is for: nothing unless that is enabled. */}}
+{{- define "groupcast.routes" -}}
+{{- $gateway := .Values.gateway | default dict -}}
+{{- $routes := dict -}}
+{{- range $door := list "grpc" "http" "gathering" -}}
+{{- $route := index $gateway $door | default dict -}}
+{{- if and $gateway.enabled $route.parentRefs -}}
+{{- $_ := set $routes $door $route -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $routes -}}
+{{- end -}}
+
 {{/* What an agent's process may use of its container's memory, in bytes: what a cache in memory leaves it. Without a limit nothing. */}}
 {{- define "groupcast.besideCache" -}}
 {{- with ((.resources).limits).memory -}}

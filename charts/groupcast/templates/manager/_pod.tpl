@@ -170,8 +170,9 @@ spec:
 {{- if .Values.envoy.enabled -}}
 {{- $host := printf "%s-envoy" $name -}}
 {{- $namespace := include "groupcast.namespace" . -}}
+{{- $routed := (include "groupcast.routes" . | fromJson | dig "http" "hostnames" list) | default list -}}
 {{- $_ := set $config.kubernetes "gatewaySecret" $host -}}
-{{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) (.Values.envoy.hostnames | default list)) -}}
+{{- $_ := set $config.kubernetes "gatewayNames" (concat (list "localhost" $host (printf "%s.%s" $host $namespace) (printf "%s.%s.svc" $host $namespace)) (.Values.envoy.hostnames | default list) $routed | uniq) -}}
 {{- end -}}
 {{- $account := printf "%s/%s" (include "groupcast.namespace" .) $name -}}
 {{- if .Values.agent.enabled -}}
