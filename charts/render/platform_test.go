@@ -72,6 +72,27 @@ func TestMoreVolumes(t *testing.T) {
 	}
 }
 
+// Replicas are in the volume that values name. By default that has no size, which the kubelet would not keep.
+func TestReplicatorsVolume(t *testing.T) {
+	claim := map[string]any{"ephemeral": map[string]any{"volumeClaimTemplate": map[string]any{"spec": map[string]any{
+		"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "50Gi"}},
+	}}}}
+	for name, volume := range map[string]map[string]any{"default": nil, "claim": claim} {
+		objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"replicator": map[string]any{"volume": volume}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := podsOf(t, objects)["replicator"]
+		is := spec.Volumes[slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" })]
+		if volume == nil && (is.EmptyDir == nil || is.EmptyDir.SizeLimit != nil) {
+			t.Errorf("%s: %+v", name, is)
+		}
+		if volume != nil && (is.Ephemeral == nil || is.Ephemeral.VolumeClaimTemplate.Spec.Resources.Requests.Storage().String() != "50Gi") {
+			t.Errorf("%s: %+v", name, is)
+		}
+	}
+}
+
 // revisions returns how many versions of a workload are kept.
 func revisions(t *testing.T, o Object) *int32 {
 	t.Helper()
