@@ -321,3 +321,15 @@ func TestImagesThatAreNotThere(t *testing.T) {
 	})
 	want{"envoy", 0, 1, 1, "its image ", "push the image where envoy.image says, or set another value"}.check(t, got[1])
 }
+
+// A pod may have containers that the user has added. The one that does not run is the trouble, wherever it stands.
+func TestContainersBesideTheCharts(t *testing.T) {
+	got := changed(t, "noimage", func(o *object) {
+		if len(o.Status.ContainerStatuses) > 0 {
+			beside := container{Image: "beside"}
+			beside.State.Running = new(struct{})
+			o.Status.ContainerStatuses = append([]container{beside}, o.Status.ContainerStatuses...)
+		}
+	})
+	want{"manager", 0, 1, 1, "its image ", "*image.tag"}.check(t, got[0])
+}

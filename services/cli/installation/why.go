@@ -58,7 +58,7 @@ func (s *State) whyPod(workload, pod object) (why, next string) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return s.whyNotMade(pod)
 	}
-	is := pod.Status.ContainerStatuses[0]
+	is := troubled(pod.Status.ContainerStatuses)
 	switch waits := is.State.Waiting; {
 	case pod.Status.Phase == "Failed":
 		return "it has failed: " + cmp.Or(pod.Status.Message, pod.Status.Reason, "its container has ended"), "Kubernetes makes another"
@@ -70,6 +70,11 @@ func (s *State) whyPod(workload, pod object) (why, next string) {
 		return s.whyNotMade(pod)
 	}
 	return s.whyEnded(workload, pod, is)
+}
+
+// troubled returns the container of a pod that does not run, or any if all do. A user may have added some to the chart's.
+func troubled(all []container) container {
+	return all[max(0, slices.IndexFunc(all, func(c container) bool { return c.State.Running == nil }))]
 }
 
 // whyNowhere says why a pod is on no node.
