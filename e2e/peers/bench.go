@@ -2,18 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/e2e/fleet"
 	"github.com/groupcast/groupcast/e2e/lab"
@@ -25,9 +18,9 @@ import (
 // sample is one delivery by one tool.
 type sample struct {
 	took      time.Duration   // until the last receiver had everything
-	landed    []time.Duration // until each receiver had a file of the full size, in the order in which they had it
+	landed    []time.Duration // until each receiver had a file of the full size, in the order in which they had it; of a directory none
 	processor time.Duration   // of all programs on all hosts, except control
-	control   time.Duration   // of the manager, through which no byte of the file passes
+	control   time.Duration   // of the manager, through which no byte of what is sent passes
 	peak      link.Bytes      // of the program that needed most, except control
 	relay     link.Bytes      // of the agent that needed most
 	uplink    link.Bytes      // how many bytes the sender's link carried
@@ -36,7 +29,7 @@ type sample struct {
 // patience bounds one delivery.
 const patience = 3 * time.Minute
 
-// deliver builds a new network, has t deliver the file, and checks every copy.
+// deliver builds a new network, has t deliver the file or directory, and checks every copy.
 func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed uint64) (s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -45,7 +38,7 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 	if err := n.start(); err != nil {
 		return s, err
 	}
-	job, want, err := furnish(n, size, seed)
+	job, want, err := furnish(n, p.directory, size, seed)
 	if err != nil {
 		return s, err
 	}
@@ -98,8 +91,11 @@ func (s *sample) account(n *network) {
 }
 
 // watch notes when each receiver has a file of the full size. The returned function ends the watch,
-// and returns the times since start in their order.
+// and returns the times since start in their order. A directory is there before, and nothing tells from outside when it has all.
 func watch(job *tool.Job, start time.Time) (landed func() []time.Duration) {
+	if job.Directory {
+		return func() []time.Duration { return nil }
+	}
 	times := make([]time.Duration, 0, len(job.Receivers))
 	waiting := slices.Clone(job.Receivers)
 	look := func() {
@@ -132,75 +128,3 @@ func watch(job *tool.Job, start time.Time) (landed func() []time.Duration) {
 
 // watchInterval is the precision of the times of single receivers.
 const watchInterval = 20 * time.Millisecond
-
-// furnish gives every host a disk, and the sender the file.
-func furnish(n *network, size link.Bytes, seed uint64) (*tool.Job, [sha256.Size]byte, error) {
-	job := &tool.Job{
-		Sender: n.sender, Receivers: n.receivers, Rate: n.rate, Size: size, Disks: map[*lab.Host]*lab.Disk{},
-		Manager: n.manager, Agents: n.agents, Zones: n.zones,
-	}
-	for _, host := range slices.Concat([]*lab.Host{n.sender}, n.receivers, n.agents) {
-		if job.Disks[host] != nil {
-			continue
-		}
-		disk, err := host.Disk(3*size + 16*link.MiB)
-		if err != nil {
-			return nil, [sha256.Size]byte{}, err
-		}
-		job.Disks[host] = disk
-	}
-	want, err := fill(job.Disks[n.sender].Outside(tool.FileName), size, seed)
-	return job, want, err
-}
-
-// fill writes bytes that do not compress, and returns their hash.
-func fill(name string, size link.Bytes, seed uint64) (sum [sha256.Size]byte, err error) {
-	file, err := os.Create(name)
-	if err != nil {
-		return sum, fmt.Errorf("make the file: %w", err)
-	}
-	defer file.Close()
-	var key [32]byte
-	key[0] = byte(seed)
-	hash := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(file, hash), rand.NewChaCha8(key), int64(size)); err != nil {
-		return sum, fmt.Errorf("make the file: %w", err)
-	}
-	return [sha256.Size]byte(hash.Sum(nil)), nil
-}
-
-// verify hashes every receiver's copy.
-func verify(job *tool.Job, want [sha256.Size]byte) error {
-	errs := make([]error, len(job.Receivers))
-	var verifying errgroup.Group
-	verifying.SetLimit(runtime.NumCPU())
-	for i, receiver := range job.Receivers {
-		verifying.Go(func() error {
-			if err := verifyOne(job.Disks[receiver].Outside(tool.FileName), want); err != nil {
-				errs[i] = fmt.Errorf("verify the copy at %s: %w", receiver.Name(), err)
-			}
-			return nil
-		})
-	}
-	_ = verifying.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func verifyOne(name string, want [sha256.Size]byte) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	hash := sha256.New()
-	n, err := io.Copy(hash, file)
-	if err == nil && [sha256.Size]byte(hash.Sum(nil)) != want {
-		err = fmt.Errorf("its %d bytes are not those sent", n)
-	}
-	return err
-}

@@ -96,13 +96,16 @@ func TestMediansAndRatios(t *testing.T) {
 	}
 }
 
-func TestHashingToolsAreComparedWhereAPlaceAsksForThem(t *testing.T) {
+func TestSpecialToolsAreComparedWhereAPlaceAsksForThem(t *testing.T) {
 	for _, p := range places {
 		var names []string
 		for _, chosen := range p.among(tool.All()) {
 			names = append(names, chosen.Name())
 		}
 		if hashes := slices.Contains(names, hashing[0]); hashes != slices.Contains(p.tools, hashing[0]) {
+			t.Errorf("%s compares %v", p.name, names)
+		}
+		if slices.Contains(names, changes[0]) != p.directory {
 			t.Errorf("%s compares %v", p.name, names)
 		}
 		ours := slices.Contains(names, "groupcast (tls)") || slices.Contains(names, "groupcast (multicast)")

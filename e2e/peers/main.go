@@ -1,4 +1,4 @@
-// Command peers compares tools that get one file to many receivers.
+// Command peers compares tools that get one file, or what has changed in a directory, to many receivers.
 //
 //	peers list
 //	peers run [-size MiB] [-runs N] [-tools a,b] [-results FOLDER] [PLACE...]
@@ -76,9 +76,9 @@ type settings struct {
 func runSome(ctx context.Context, arguments []string) error {
 	s := settings{origin: measure.Here()}
 	flags := flag.NewFlagSet("peers run", flag.ContinueOnError)
-	size := flags.Int64("size", 0, "of the file, in `MiB`; 0 is what the place has")
+	size := flags.Int64("size", 0, "of the file or directory, in `MiB`; 0 is what the place has")
 	flags.IntVar(&s.runs, "runs", 3, "of which the median counts")
-	flags.Uint64Var(&s.seed, "seed", 1, "of the file and of the network")
+	flags.Uint64Var(&s.seed, "seed", 1, "of what is sent and of the network")
 	names := flags.String("tools", "", "`names` to compare, or their first words, with commas; empty is all")
 	flags.StringVar(&s.results, "results", "e2e/peers/results", "`folder` to write to")
 	if err := flags.Parse(arguments); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -43,10 +44,16 @@ type place struct {
 	name   string
 	about  string
 	routed bool       // multicast does not pass
-	size   link.Bytes // of the file, unless the caller gives another
+	size   link.Bytes // of what is sent, unless the caller gives another
 	tools  []string   // those compared; none means all except the special ones
 	build  func(seed uint64) *network
+
+	directory bool   // what is sent is no file but a directory, of which every receiver has an earlier version
+	base      string // the tool with whose times those of the others are compared; empty is nginx + curl
 }
+
+// baseline is the tool with whose times those of the others are compared.
+func (p place) baseline() string { return cmp.Or(p.base, "nginx + curl") }
 
 // queueOf returns how much can wait at a link: as in paper 000, 200 packets at 100 Mbit/s.
 func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (100 * link.Mbit))) }
@@ -54,10 +61,12 @@ func queueOf(rate link.Rate) link.Queue { return link.Packets(int(200 * rate / (
 var (
 	unicast = []string{"groupcast (plaintext)", "groupcast (tls)", "nginx + curl"}
 	hashing = []string{"nginx + curl + b3sum", "nginx + curl + sha256sum", "nginx + curl + b3sum (tls)"}
-	special = append(slices.Clone(hashing), "groupcast (tls, bbr)", detach)
+	changes = []string{"groupcast (plaintext, changes)", "groupcast (tls, changes)"}
+	special = append(append(slices.Clone(hashing), changes...), "groupcast (tls, bbr)", detach)
 	group   = []string{"groupcast (multicast)", "udpcast", "uftp"}
 	far     = append(slices.Clone(unicast), "groupcast (tls, bbr)")
 	fast    = append(append(slices.Clone(unicast), hashing...), "rsync")
+	updates = append(slices.Clone(changes), "groupcast (tls)", "rsync") // tools that bring a directory up to date, or replace it
 )
 
 // detach is our multicast in the mode in which a slow receiver holds up nobody.
@@ -167,6 +176,11 @@ var places = []place{
 	{
 		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
 		build: slowestHasAQueue,
+	},
+	{
+		name: "changed4", about: "what has changed in a directory, to 4 receivers on a LAN of 100 Mbit/s, an agent beside each",
+		size: 64 * link.MiB, directory: true, tools: updates, base: "groupcast (tls)",
+		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4)...) },
 	},
 }
 

@@ -17,7 +17,7 @@ type row struct {
 	without string   // why nothing was measured
 	samples []sample // one for each round
 	took    float64  // seconds until the last receiver had everything
-	fast    float64  // seconds until all but the last receiver had everything
+	fast    float64  // seconds until all but the last receiver had everything; 0 of a directory
 	ratio   float64  // of took to the baseline's in the same round; 0 without a baseline
 	goodput float64  // Mbit/s at the slowest receiver
 	stretch float64  // completion of the last receiver, divided by size ÷ line rate; 0 without a line rate
@@ -26,19 +26,20 @@ type row struct {
 	cpu     float64  // seconds of all programs per GB delivered
 	peak    float64  // MiB of the program that needed most
 	relay   float64  // MiB of the agent that needed most
-	copies  float64  // how many copies of the file crossed the sender's link
+	copies  float64  // how many copies of what was sent crossed the sender's link
 }
 
 func (r row) String() string {
 	if r.without != "" {
 		return r.without
 	}
-	return fmt.Sprintf("%.2f s, last but one %.2f s, %.1f Mbit/s, stretch %.2f, CPU %.2f s (%.1f s/GB) and %.2f s control, %.1f MiB (agents %.1f), %.2f copies",
-		r.took, r.fast, r.goodput, r.stretch, r.seconds, r.cpu, r.control, r.peak, r.relay, r.copies)
+	fast := ""
+	if r.fast > 0 {
+		fast = fmt.Sprintf("last but one %.2f s, ", r.fast)
+	}
+	return fmt.Sprintf("%.2f s, %s%.1f Mbit/s, stretch %.2f, CPU %.2f s (%.1f s/GB) and %.2f s control, %.1f MiB (agents %.1f), %.2f copies",
+		r.took, fast, r.goodput, r.stretch, r.seconds, r.cpu, r.control, r.peak, r.relay, r.copies)
 }
-
-// baseline is the tool with whose times those of the others are compared.
-const baseline = "nginx + curl"
 
 // compare measures tools in a place: all of them in every round, so that they meet the same
 // conditions. A tool that cannot run, or fails, gets a row that says so; only what ends the
@@ -68,7 +69,7 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 		}
 	}
 	var base []sample
-	if i := slices.IndexFunc(rows, func(r row) bool { return r.tool == baseline && r.without == "" }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.tool == p.baseline() && r.without == "" }); i >= 0 {
 		base = rows[i].samples
 	}
 	for i := range rows {
@@ -93,7 +94,7 @@ func obstacle(t tool.Tool, p place) string {
 	return ""
 }
 
-// sizeIn returns how big the file is in a place.
+// sizeIn returns how big the file or directory is in a place.
 func (s settings) sizeIn(p place) link.Bytes {
 	if s.size > 0 {
 		return s.size
@@ -154,13 +155,26 @@ func orNone(figure float64) string {
 	return measure.Short(figure)
 }
 
-var columns = []string{
-	"tool", "seconds", "÷ nginx + curl", "all but one, s", "goodput, Mbit/s", "stretch", "CPU s", "CPU s of control", "CPU s per GB delivered",
-	"peak memory, MiB", "agent's, MiB", "copies on the sender's link",
+func columns(p place) []string {
+	return []string{
+		"tool", "seconds", "÷ " + p.baseline(), "all but one, s", "goodput, Mbit/s", "stretch", "CPU s", "CPU s of control", "CPU s per GB delivered",
+		"peak memory, MiB", "agent's, MiB", "copies on the sender's link",
+	}
+}
+
+// sent says what a place sends.
+func (s settings) sent(p place) string {
+	size := float64(s.sizeIn(p)) / float64(link.MiB)
+	if p.directory {
+		return fmt.Sprintf(`A directory of %.4g MiB in %d files. Every receiver has an earlier version of it: since then, the content of %d files has changed (but not
+their size), one file has been added, and one removed. To find that, groupcast compares contents, and rsync sizes and times. Goodput, stretch,
+CPU per GB and copies are relative to the size of the whole directory. Every copy`, size, fileCount, changedCount)
+	}
+	return fmt.Sprintf("One file of %.4g MiB, every copy", size)
 }
 
 func (s settings) report(p place, rows []row) *measure.Result {
-	t := measure.Table{Title: "Tools", Columns: columns}
+	t := measure.Table{Title: "Tools", Columns: columns(p)}
 	height, label := func(r row) float64 { return r.stretch }, "stretch"
 	chart := measure.Chart{
 		File: "stretch", Title: "Stretch: last receiver ÷ (size ÷ line rate)", Kind: measure.Columns,
@@ -173,7 +187,7 @@ func (s settings) report(p place, rows []row) *measure.Result {
 	chart.Y = measure.Axis{Label: label}
 	for _, r := range rows {
 		if r.without != "" {
-			t.Rows = append(t.Rows, append([]string{r.tool, r.without}, make([]string, len(columns)-2)...))
+			t.Rows = append(t.Rows, append([]string{r.tool, r.without}, make([]string, len(t.Columns)-2)...))
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
@@ -186,10 +200,10 @@ func (s settings) report(p place, rows []row) *measure.Result {
 	}
 	result := &measure.Result{
 		Title: "Peers: " + p.about, Seed: s.seed, Origin: s.origin, Tables: []measure.Table{t},
-		About: fmt.Sprintf(`One file of %.4g MiB, every copy compared by SHA-256, medians of %d rounds in which the tools take turns, a new network for
+		About: s.sent(p) + fmt.Sprintf(` compared by SHA-256, medians of %d rounds in which the tools take turns, a new network for
 each delivery. Times are those of the last receiver, from the start of the sending and fetching programs (servers, agents and members run before).
 CPU and memory are of the tools' programs from their start to their end; what the kernel does for packets on emulated links is not in
-them, and the manager of groupcast, which no byte of the file passes, is in a column of its own.`, float64(s.sizeIn(p))/float64(link.MiB), s.runs),
+them, and the manager of groupcast, which no byte of what is sent passes, is in a column of its own.`, s.runs),
 	}
 	if len(chart.Categories) > 0 {
 		result.Charts = []measure.Chart{chart}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
@@ -14,6 +15,9 @@ func TestEveryToolDeliversOrIsNamedAsMissing(t *testing.T) {
 	labtest.Require(t)
 	s := settings{size: link.MiB, runs: 1}
 	for _, peer := range tool.All() {
+		if slices.Contains(changes, peer.Name()) {
+			continue // it sends directories: TestToolsBringADirectoryUpToDate
+		}
 		t.Run(peer.Name(), func(t *testing.T) {
 			rows, err := s.compare(context.Background(), []tool.Tool{peer}, places[0])
 			if err != nil {

@@ -10,22 +10,27 @@ import (
 )
 
 // groupcast is our own tool: agents, a pull on every receiver, and a push that returns when every
-// member has said that it has the file, verified and durable.
+// member has said that it has the file or directory, verified and durable.
 type groupcast struct {
 	plane      sdk.DataPlane
 	congestion sdk.Congestion // empty for the one that all tools use
+	changes    bool           // of a directory, members are sent what they lack
 	fleet      *fleet.Fleet
 	pulls      []*lab.Process
 }
 
-// payloadGroup is the group to which the file is delivered.
+// payloadGroup is the group to which it is delivered.
 const payloadGroup = "payload"
 
 func (g *groupcast) Name() string {
+	options := string(g.plane)
 	if g.congestion != "" {
-		return fmt.Sprintf("groupcast (%s, %s)", g.plane, g.congestion)
+		options += ", " + string(g.congestion)
 	}
-	return fmt.Sprintf("groupcast (%s)", g.plane)
+	if g.changes {
+		options += ", changes"
+	}
+	return fmt.Sprintf("groupcast (%s)", options)
 }
 
 func (*groupcast) Programs() []string { return []string{"go"} }
@@ -61,7 +66,11 @@ func (g *groupcast) Prepare(ctx context.Context, j *Job) (err error) {
 }
 
 func (g *groupcast) Deliver(ctx context.Context, j *Job) error {
-	push, err := g.fleet.Groupcast(ctx, j.Sender, "push", path(FileName), "--group", payloadGroup, "--as", "sender", "--node", j.Sender.Name())
+	arguments := []string{"push", path(FileName), "--group", payloadGroup, "--as", "sender", "--node", j.Sender.Name()}
+	if g.changes {
+		arguments = append(arguments, "--changes")
+	}
+	push, err := g.fleet.Groupcast(ctx, j.Sender, arguments...)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package tool contains the programs that are compared: each moves one file from a sender to receivers.
+// Package tool contains the programs that are compared: each moves one file, or what has changed in a directory, from a sender to receivers.
 package tool
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// Tool is one way to get a file to many.
+// Tool is one way to get a file to many, or a directory of which they have an earlier version.
 type Tool interface {
 	Name() string
 	// Programs returns the programs that must be installed.
@@ -23,7 +23,7 @@ type Tool interface {
 	Multicast() bool
 	// Prepare starts what must be running before the delivery. It is not timed.
 	Prepare(context.Context, *Job) error
-	// Deliver returns when every receiver has all of the file.
+	// Deliver returns when every receiver has all of what is sent.
 	Deliver(context.Context, *Job) error
 }
 
@@ -34,6 +34,7 @@ type Closer interface{ Close() error }
 func All() []Tool {
 	return []Tool{
 		&groupcast{plane: sdk.Plaintext}, &groupcast{plane: sdk.TLS}, &groupcast{plane: sdk.TLS, congestion: sdk.BBR},
+		&groupcast{plane: sdk.Plaintext, changes: true}, &groupcast{plane: sdk.TLS, changes: true},
 		&replicator{}, &replicator{slow: "detach"},
 		&udpcast{},
 		uftp{},
@@ -57,15 +58,16 @@ func Missing(t Tool) []string {
 	return missing
 }
 
-// FileName is the file's name on every disk.
+// FileName is the name of the file or directory on every disk.
 const FileName = "payload"
 
-// Job is one delivery. Every host has a disk with room for the file; the file is on the sender's.
+// Job is one delivery. Every host has a disk with room for what is sent; that is on the sender's.
 type Job struct {
 	Sender    *lab.Host
 	Receivers []*lab.Host
 	Rate      link.Rate // of every host's link
 	Size      link.Bytes
+	Directory bool // every receiver has an earlier version: a file that has not changed has the same time there, and any other a later one
 	Disks     map[*lab.Host]*lab.Disk
 
 	// Only for our own tool: a host for the manager, those for agents, and the zones of agents and receivers.

@@ -146,7 +146,12 @@ func (rsync) Prepare(ctx context.Context, j *Job) error {
 }
 
 func (rsync) Deliver(ctx context.Context, j *Job) error {
-	pulls, err := j.startAll("rsync", "--whole-file", "rsync://"+j.Sender.Addr().String()+"/files/"+FileName, path(FileName))
+	from := "rsync://" + j.Sender.Addr().String() + "/files/" + FileName
+	arguments := []string{"--whole-file", from, path(FileName)}
+	if j.Directory { // it looks for changes by size and time, and in changed files for what stays, as it does by default
+		arguments = []string{"--recursive", "--perms", "--times", "--delete", from + "/", path(FileName)}
+	}
+	pulls, err := j.startAll("rsync", arguments...)
 	if err != nil {
 		return err
 	}
