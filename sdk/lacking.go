@@ -8,6 +8,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // headGrant is how much of a directory with hashes may come at first: many heads are no longer.
@@ -65,7 +66,7 @@ func (s *lackingStore) compare(ctx context.Context) (same bool) {
 	}
 	s.pause(true)
 	defer s.pause(false)
-	earlier, err := s.landing.Earlier(ctx)
+	earlier, err := s.landing.Earlier(pulse.In(ctx, &s.reading))
 	if err == nil && earlier != nil {
 		if err = earlier.Compare(ctx); err == nil {
 			same, err = s.isSame(ctx, earlier)

@@ -9,6 +9,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // alreadyHere finds out whether the object is at its place already. It can tell once the sender has hashed the object, which is long
@@ -17,7 +18,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	if r.spec.GetHashed() {
 		return Arrived{}, false // its head tells more
 	}
-	found, err := object.Find(ctx, r.options.Into, r.info)
+	found, err := object.Find(pulse.In(ctx, &r.reading), r.options.Into, r.info)
 	if err != nil || found == nil {
 		return Arrived{}, false
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // ReceiveOptions say where a member puts what it receives.
@@ -291,6 +292,7 @@ type receiving struct {
 
 	created time.Time
 	seen    *object.Seen // what was at the object's place when that was last compared
+	reading pulse.Pulse  // of what is here already
 
 	mu      sync.Mutex
 	offset  uint64
@@ -311,6 +313,7 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	r.mu.Lock()
 	report := &groupv1.DeliveryReport{
 		Delivery: r.id, TreeVersion: assignment.GetTreeVersion(), Bytes: r.offset, Lost: r.lost, Damaged: r.damaged, Ended: r.end != nil && r.offset == r.end.Length, Paused: r.comparing,
+		Reads: r.reading.Beats(),
 	}
 	if r.counts != nil {
 		report.Datagrams, report.Paused = r.counts().message(), r.pauses()
@@ -370,7 +373,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		if one, is := r.alreadyHere(ctx); is {
 			return one
 		}
-		landing, err := object.Land(ctx, r.options.Into, r.info)
+		landing, err := object.Land(pulse.In(ctx, &r.reading), r.options.Into, r.info)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			r.place().landing.ask(r.created)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"sort"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Earlier is the directory that has a landing's name, compared piece by piece with the one that lands: what it has of that need not come
@@ -23,7 +25,8 @@ type Earlier struct {
 type run struct{ from, to uint64 }
 
 // Earlier opens what has the landing's name, if the landing is of a directory whose head has landed, and has hashes. It returns nil if
-// there is nothing to compare, as where it is no directory, or has something in it that no directory that lands can have.
+// there is nothing to compare, as where it is no directory, or has something in it that no directory that lands can have. A pulse in
+// ctx beats with all that is read of it.
 func (l *Landing) Earlier(ctx context.Context) (*Earlier, error) {
 	now, err := l.usable()
 	if err != nil || now.layout.pieces == 0 {
@@ -40,7 +43,7 @@ func (l *Landing) Earlier(ctx context.Context) (*Earlier, error) {
 	}
 	e := &Earlier{
 		found:  &Found{dir: dir, source: source, info: l.info},
-		layout: now.layout, reader: pieceReader{size: now.layout.pieces, pulse: l.pulse},
+		layout: now.layout, reader: pieceReader{size: now.layout.pieces, pulse: pulse.Of(ctx)},
 	}
 	if source.info.Kind != Directory {
 		return nil, e.Close()

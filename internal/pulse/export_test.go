@@ -1,8 +1,5 @@
 package pulse
 
-// Beats is how often it has beaten.
-func (p *Pulse) Beats() uint64 { return p.beats.Load() }
-
 // Count has a watch go by a count of what its disk does for others.
 func (w *Watch) Count(activity func() uint64) {
 	w.activityOf = func(Disk) uint64 { return activity() }

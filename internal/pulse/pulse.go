@@ -14,6 +14,8 @@ var ErrStalled = errors.New("the disk does not answer")
 
 // Pulse counts what a disk has done. A nil Pulse counts nothing.
 type Pulse struct {
+	// Whole has each file be synced by one call, as without a pulse: it says nothing meanwhile, and takes less time.
+	Whole   bool
 	beats   atomic.Uint64
 	stalled atomic.Pointer[error] // why it is given up
 	disk    atomic.Pointer[Disk]
@@ -32,6 +34,9 @@ func (p *Pulse) Beat() {
 		p.beats.Add(1)
 	}
 }
+
+// Beats returns how often the disk has done something.
+func (p *Pulse) Beats() uint64 { return p.beats.Load() }
 
 // Err says why nobody waits for the disk any more. A call that goes on after that, because the disk answers late, must not change
 // anything that others see.

@@ -29,7 +29,7 @@ func (p *Pulse) Sync(file *os.File, from, to uint64) error {
 // Flush writes the bytes of a file between two offsets to the disk, so that a sync has little left to do. Its errors count as those of a
 // sync: the kernel tells each only once.
 func (p *Pulse) Flush(file *os.File, from, to uint64) error {
-	if p == nil || to <= from || to-from <= Piece {
+	if p == nil || p.Whole || to <= from || to-from <= Piece {
 		return nil
 	}
 	descriptor := int(file.Fd())

@@ -146,6 +146,9 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 			p.agentMoved = now
 		}
 	}
+	if report.GetReads() > node.report.GetReads() { // it finds out what it lacks
+		p.moved = now
+	}
 	if report.GetLost() != node.lost {
 		node.lost, node.lostSince = report.GetLost(), now
 		urgent = true

@@ -297,3 +297,25 @@ func TestWhatAFullDiskLosesIsNoProgress(t *testing.T) {
 	send(40, 7)
 	wantMoved(7)
 }
+
+// A member may read what it has of an object already for longer than anybody waits for bytes, which nobody sends meanwhile: as long as it
+// gets on with that, the delivery is not stuck.
+func TestReadingWhatIsThereIsProgress(t *testing.T) {
+	u, begun := serve(t, new(groupv1.DeliverySpec)), time.Now()
+	stuck := func(at time.Time) int {
+		u.observe(u.shown(), at)
+		return len(decide(u.facts(u.shown(), at)).failed)
+	}
+	stuck(begun) // since when somebody minds
+	at := begun
+	for reads := range uint64(5) {
+		at = at.Add(StuckPatience * 2 / 3)
+		u.progress.take(placement.MemberID("m"), heard(placement.MemberID("m"), &groupv1.DeliveryReport{Reads: reads + 1}, u.tree), u.tree, at)
+		if failed := stuck(at); failed > 0 {
+			t.Fatalf("%d members have failed after %v, while one reads what it has", failed, at.Sub(begun))
+		}
+	}
+	if failed := stuck(at.Add(StuckPatience)); failed == 0 {
+		t.Error("nobody has failed, though nobody has got on for long")
+	}
+}

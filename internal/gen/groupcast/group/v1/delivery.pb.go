@@ -1990,6 +1990,8 @@ type DeliveryReport struct {
 	// It takes nothing for now, for which nobody else is to blame. RECEIVE, of a stream in datagrams: its program takes none, and those that
 	// come meanwhile are lost to it; of a directory with hashes: it finds out what it has already. RELAY: so do all that it feeds.
 	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
+	// RECEIVE: how often it has got on with reading what it has of the object already, which may take longer than anybody waits for bytes.
+	Reads uint64 `protobuf:"varint,16,opt,name=reads,proto3" json:"reads,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the link to the one agent.
@@ -2131,6 +2133,13 @@ func (x *DeliveryReport) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *DeliveryReport) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3327,7 +3336,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\x8e\x05\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xa4\x05\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3345,7 +3354,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\adamaged\x18\f \x01(\tR\adamaged\x12\x18\n" +
 	"\aresting\x18\r \x01(\bR\aresting\x121\n" +
 	"\x03fed\x18\x0e \x01(\v2\x1f.groupcast.group.v1.ChildReportR\x03fed\x12\x16\n" +
-	"\x06paused\x18\x0f \x01(\bR\x06paused\x12@\n" +
+	"\x06paused\x18\x0f \x01(\bR\x06paused\x12\x14\n" +
+	"\x05reads\x18\x10 \x01(\x04R\x05reads\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xe1\x02\n" +
 	"\vChildReport\x12\x12\n" +
