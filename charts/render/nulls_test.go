@@ -25,6 +25,7 @@ func TestNullIsEmptyOrRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	leak := regexp.MustCompile(`<nil>|%!|: null$|=$`)
+	const encoded = "groupcast.binpb: " // in base64, which may end with =
 	for _, path := range documented(t) {
 		refused := make(map[string]bool)
 		for how, defaults := range map[string]map[string]any{"set": loaded.Values, "reused": without(loaded.Values, path)} {
@@ -36,8 +37,8 @@ func TestNullIsEmptyOrRefused(t *testing.T) {
 				t.Errorf("%s is null, %s: %v", path, how, err)
 			}
 			for line := range strings.Lines(manifest) {
-				if line = strings.TrimSpace(line); leak.MatchString(line) && !strings.Contains(line, `"`) {
-					t.Errorf("%s is null, %s: the chart renders %q", path, how, line)
+				if line = strings.TrimSpace(line); leak.MatchString(line) && !strings.Contains(line, `"`) && !strings.HasPrefix(line, encoded) {
+					t.Errorf("%s is null, %s: the chart renders %.200q", path, how, line)
 				}
 			}
 		}
