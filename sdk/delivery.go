@@ -89,6 +89,8 @@ type CacheUse struct {
 	Bytes, MaxBytes uint64
 	// Ratio is that at its highest, divided by what was sent.
 	Ratio float64
+	// Keeps says that it has all of the object, so that members that join late can have it from there.
+	Keeps bool
 }
 
 // Measurements are those of the paper on split connections.
@@ -231,7 +233,7 @@ func newMeasurements(m *groupv1.Measurements) Measurements {
 			}
 		}),
 		Caches: convert(m.GetCaches(), func(c *groupv1.CacheUse) CacheUse {
-			return CacheUse{c.GetAgent(), c.GetBytes(), c.GetMaxBytes(), c.GetRatio()}
+			return CacheUse{c.GetAgent(), c.GetBytes(), c.GetMaxBytes(), c.GetRatio(), c.GetKeeps()}
 		}),
 	}
 }

@@ -33,6 +33,7 @@ type push struct {
 	stream    bool
 	datagrams bool
 	changes   bool
+	keeps     bool // it was asked to be kept for members that join late
 	parity    parity
 	wait      int
 	waitLimit time.Duration
@@ -104,6 +105,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 
 // take takes over flags that are not options as they are.
 func (p *push) take(flags *pflag.FlagSet) {
+	p.keeps = p.options.Keep > 0
 	if flags.Changed("keep") && p.options.Keep == 0 {
 		p.options.Keep = time.Nanosecond // zero is the default of the managers
 	}
@@ -162,7 +164,7 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, client, out)
+	return a.follow(ctx, client, p, out)
 }
 
 // send begins the delivery. Looking at all that is sent takes as long as it takes; beginning is a call, with its time limit.
@@ -219,7 +221,7 @@ func (a *app) joinToSend(ctx context.Context, client *sdk.Client, p *push) (*sdk
 }
 
 // follow shows how a delivery goes on until it has ended. Interrupted, it cancels it.
-func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing) error {
+func (a *app) follow(ctx context.Context, client *sdk.Client, p *push, out *sdk.Outgoing) error {
 	shown := newProgress(a)
 	defer a.sayRefused(ctx, client, shown.say)()
 	defer sayTrouble(ctx, out, shown.say)()
@@ -232,7 +234,11 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, out *sdk.Outgoing)
 		return fmt.Errorf("delivery %.8s was lost sight of, and may go on (see 'groupcast delivery watch %[1]s'): %w", out.ID(), err)
 	}
 	_, _ = out.Wait(ctx) // until nothing of it is sent any more
-	return a.conclude(ctx, client, ended, shown)
+	err = a.conclude(ctx, client, ended, shown)
+	if p.keeps {
+		a.sayUnkept(settled(ctx, client, ended))
+	}
+	return err
 }
 
 // lookOn shows a delivery by what its session hears and, if that expires, by what the managers say: agents that have all of it go

@@ -156,12 +156,13 @@ func (m measuring) links() (uses []*groupv1.LinkUse) {
 }
 
 func (m measuring) caches() (uses []*groupv1.CacheUse) {
-	sent := m.carried()
+	sent, length := m.carried(), m.record.GetDelivery().GetLength()
 	for id, node := range m.progress.nodes {
 		if id.Role != identity.Agent {
 			continue
 		}
 		use := &groupv1.CacheUse{Agent: id.Name, Bytes: node.report.GetCachedBytes(), MaxBytes: node.report.GetMaxCachedBytes()}
+		use.Keeps = m.progress.sealed && node.report.GetBytes() >= length && node.report.GetHeldBytes() >= length
 		if sent > 0 {
 			use.Ratio = float64(use.GetMaxBytes()) / float64(sent)
 		}

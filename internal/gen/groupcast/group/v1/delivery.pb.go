@@ -984,7 +984,9 @@ type CacheUse struct {
 	Bytes    uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	MaxBytes uint64 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	// The most it held, over what was sent.
-	Ratio         float64 `protobuf:"fixed64,4,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	Ratio float64 `protobuf:"fixed64,4,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	// It has all of the object, so that members that join late can have it from there.
+	Keeps         bool `protobuf:"varint,5,opt,name=keeps,proto3" json:"keeps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1045,6 +1047,13 @@ func (x *CacheUse) GetRatio() float64 {
 		return x.Ratio
 	}
 	return 0
+}
+
+func (x *CacheUse) GetKeeps() bool {
+	if x != nil {
+		return x.Keeps
+	}
+	return false
 }
 
 // Measurements are those of paper 000, section IV-B.
@@ -3240,12 +3249,13 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12(\n" +
 	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x125\n" +
 	"\astripes\x18\x05 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12=\n" +
-	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"i\n" +
+	"\tdatagrams\x18\x14 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\tdatagrams\"\x7f\n" +
 	"\bCacheUse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
 	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x14\n" +
-	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\"\xb4\x02\n" +
+	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\x12\x14\n" +
+	"\x05keeps\x18\x05 \x01(\bR\x05keeps\"\xb4\x02\n" +
 	"\fMeasurements\x121\n" +
 	"\x15send_bytes_per_second\x18\x01 \x01(\x04R\x12sendBytesPerSecond\x12;\n" +
 	"\x1areception_bytes_per_second\x18\x02 \x01(\x04R\x17receptionBytesPerSecond\x121\n" +
