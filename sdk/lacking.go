@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/link"
@@ -28,19 +29,14 @@ type lackingStore struct {
 	ready   bool            // it is compared
 }
 
-// errHere ends the taking of what is here already, whole.
-var errHere = errors.New("the directory is here already")
-
-// takeLacking takes what this member lacks. If that is nothing, it returns errHere.
+// takeLacking takes what this member lacks.
 func (s *lackingStore) takeLacking(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	compared := make(chan struct{})
 	go func() {
 		defer close(compared)
-		if s.compare(ctx) {
-			cancel(errHere)
-		}
+		s.compare(ctx)
 	}()
 	err := s.keepTaking(ctx, func(linked context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
 		if err := s.takeOver(linked); err != nil {
@@ -48,10 +44,7 @@ func (s *lackingStore) takeLacking(ctx context.Context) error {
 		}
 		return s.takeFrom(linked, assignment, parent, s, s.scattered)
 	})
-	if errors.Is(context.Cause(ctx), errHere) {
-		err = errHere
-	}
-	cancel(nil)
+	cancel()
 	<-compared
 	if s.earlier != nil {
 		err = errors.Join(err, s.earlier.Close())
@@ -59,20 +52,17 @@ func (s *lackingStore) takeLacking(ctx context.Context) error {
 	return err
 }
 
-// compare compares what is here with what comes, once its head is known, and reports whether it is the same.
-func (s *lackingStore) compare(ctx context.Context) (same bool) {
+// compare compares what is here with what comes, once its head is known.
+func (s *lackingStore) compare(ctx context.Context) {
 	if s.scattered(ctx) != nil {
-		return false
+		return
 	}
-	s.pause(true)
-	defer s.pause(false)
+	defer s.pause()()
 	earlier, err := s.landing.Earlier(pulse.In(ctx, &s.reading))
 	if err == nil && earlier != nil {
-		if err = earlier.Compare(ctx); err == nil {
-			same, err = s.isSame(ctx, earlier)
-		}
+		err = earlier.Compare(ctx)
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.session.client.log.Warn("what is here could not be compared with what comes: all of it comes", "delivery", s.id, "error", err)
 	}
 	s.update(func() {
@@ -81,22 +71,20 @@ func (s *lackingStore) compare(ctx context.Context) (same bool) {
 			earlier.Keep(s.granted, worthKeeping(s.info.Length))
 		}
 	})
-	return same
 }
 
-// isSame reports whether what is here is all of what was sent, and nothing else: then it is confirmed, and stays where it is.
-func (s *lackingStore) isSame(ctx context.Context, earlier *object.Earlier) (same bool, err error) {
-	found, err := earlier.Same(s.landing)
-	if found == nil || err != nil {
-		return false, err
+// longPause is how long a member takes nothing before the managers hear of it.
+const longPause = time.Second
+
+// pause has the managers know, if it lasts, that this member takes nothing for now, through no fault of its agent's. Until it ends, no
+// other delivery of the same takes this one's place.
+func (s *lackingStore) pause() (end func()) {
+	s.update(func() { s.comparing = true })
+	timer := time.AfterFunc(longPause, s.session.attendance.reportNow)
+	return func() {
+		timer.Stop()
+		s.update(func() { s.comparing = false })
 	}
-	return s.isHere(ctx, found), nil
-}
-
-// pause tells the managers whether this member takes nothing for now, through no fault of its agent's.
-func (s *lackingStore) pause(paused bool) {
-	s.update(func() { s.comparing = paused })
-	s.session.attendance.reportNow()
 }
 
 // takeOver lands what is here of what comes next.
@@ -110,8 +98,7 @@ func (s *lackingStore) takeOver(ctx context.Context) error {
 	if from, to := earlier.Next(s.has()); from > s.has() || from == to {
 		return nil
 	}
-	s.pause(true)
-	defer s.pause(false)
+	defer s.pause()()
 	err := earlier.Take(ctx, s.landing, func() { _ = s.receiving.Landed(s.landing.Offset()) })
 	if err != nil && ctx.Err() == nil {
 		return &link.StorageError{Err: err}

@@ -15,39 +15,28 @@ import (
 // alreadyHere finds out whether the object is at its place already. It can tell once the sender has hashed the object, which is long
 // before all of it is sent.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
-	if r.spec.GetHashed() {
-		return Arrived{}, false // its head tells more
-	}
 	found, err := object.Find(pulse.In(ctx, &r.reading), r.options.Into, r.info)
 	if err != nil || found == nil {
 		return Arrived{}, false
 	}
 	defer found.Close()
 	found.Recall(r.seen) // while another delivery of the object lands, this is asked again and again
-	if !r.isHere(ctx, found) {
-		return Arrived{}, false
-	}
-	return r.arrived(), true
-}
-
-// isHere reports whether what was found is what was sent, and confirms it then.
-func (r *receiving) isHere(ctx context.Context, found *object.Found) bool {
 	root, there, err := found.Root(ctx)
 	if err != nil || !there {
-		return false
+		return Arrived{}, false
 	}
 	r.seen = found.Seen(root)
 	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
-		return false
+		return Arrived{}, false
 	}
 	if err := found.Confirm(r.isDurable()); err != nil { // whoever put it there may not have synced it
-		return false
+		return Arrived{}, false
 	}
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
 	r.place().found(r.created, root)
-	return true
+	return r.arrived(), true
 }
 
 // arrived returns what is here whole.
@@ -64,12 +53,6 @@ func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arri
 	taking, release := r.place().landing.take(ctx, r)
 	defer release()
 	err := r.takeInto(taking, landing)
-	if errors.Is(err, errHere) {
-		if err := landing.Remove(); err != nil {
-			r.session.client.log.Warn("what had come of a directory that is here already could not be removed", "delivery", r.id, "error", err)
-		}
-		return r.arrived(), false
-	}
 	if errors.Is(context.Cause(taking), errYielded) && ctx.Err() == nil {
 		err = landing.Keep()
 		pause.For(ctx, 2*busyPause) // let the other one be first

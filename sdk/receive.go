@@ -229,6 +229,7 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 		info: object.Info{
 			Name: incoming.Name, Kind: object.File, Length: incoming.Length,
 			Mode: fs.FileMode(assignment.GetSpec().GetMode()).Perm(), Time: assignment.GetSpec().GetSourceTime().AsTime(),
+			Hashed: assignment.GetSpec().GetHashed(),
 		},
 	}
 	if incoming.Kind == Directory {
@@ -326,6 +327,9 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 func (r *receiving) still() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.comparing {
+		return 0
+	}
 	return time.Since(r.moved)
 }
 

@@ -135,15 +135,13 @@ func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
 	}
 }
 
-// What is the same, and nothing else, stays as it is; a mode more or less makes another of it.
-func TestTheSameDirectoryStays(t *testing.T) {
+// A directory that is there already is found by its root, with hashes, too; what is as long and not the same is not.
+func TestHashedDirectoryIsFound(t *testing.T) {
 	for name, change := range map[string]func(string) error{
 		"the same":        func(string) error { return nil },
 		"another mode":    func(it string) error { return os.Chmod(filepath.Join(it, "a"), 0o600) },
+		"other content":   func(it string) error { return os.WriteFile(filepath.Join(it, "d/b"), []byte("c"), 0o644) },
 		"a file too many": func(it string) error { return os.WriteFile(filepath.Join(it, "z"), nil, 0o644) },
-		"an empty file less": func(it string) error {
-			return os.Remove(filepath.Join(it, "empty"))
-		},
 	} {
 		from, to := t.TempDir(), t.TempDir()
 		files := map[string]string{"it/a": block('a', 2), "it/d/b": "b", "it/empty": ""}
@@ -153,64 +151,72 @@ func TestTheSameDirectoryStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		source := openHashed(t, filepath.Join(from, "it"))
-		landing := land(t, to, source.Info())
-		if err := errors.Join(deliver(source, landing, landing.Head(), whole), deliver(source, landing, landing.Head(), whole)); err != nil {
-			t.Fatal(err)
-		}
-		earlier, err := landing.Earlier(t.Context())
-		if err == nil {
-			err = earlier.Compare(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := earlier.Same(landing)
-		if err != nil || (found != nil) != (name == "the same") {
-			t.Errorf("%s: it is taken for the same: %t (%v)", name, found != nil, err)
-		}
-		if found != nil {
-			if root, there, err := found.Root(t.Context()); err != nil || !there || root != rootOf(t, source) {
-				t.Errorf("its root is %v (%t, %v), want %v", root, there, err, rootOf(t, source))
-			}
-			if err := found.Confirm(true); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := errors.Join(earlier.Close(), landing.Remove()); err != nil {
-			t.Error(err)
+		root, there, err := object.Existing(t.Context(), to, source.Info())
+		if err != nil || (there && root == rootOf(t, source)) != (name == "the same") {
+			t.Errorf("%s: %v (there: %t, %v), want that of what is sent, %v, only for the same", name, root, there, err, rootOf(t, source))
 		}
 	}
 }
 
-// Where nothing can be compared, nothing is: there is nothing, or a file, or what no directory that lands has.
-func TestNothingToCompare(t *testing.T) {
-	for name, there := range map[string]func(string) error{
-		"nothing": func(string) error { return nil },
-		"a link in it": func(it string) error {
-			return errors.Join(os.Mkdir(it, 0o755), os.Symlink("a", filepath.Join(it, "b")))
-		},
+// What a member's user has put there beside, or nobody may read, keeps nothing else from being taken over.
+func TestWhatCannotBeComparedComes(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	files := map[string]string{"it/a": block('a', 4), "it/b": block('b', 2), "it/c": block('c', 4)}
+	plant(t, to, files)
+	plant(t, from, files)
+	it := filepath.Join(to, "it")
+	if err := errors.Join(os.Symlink("a", filepath.Join(it, "link")), os.Remove(filepath.Join(it, "b")), os.Symlink("a", filepath.Join(it, "b"))); err != nil {
+		t.Fatal(err)
+	}
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	if came, want := takeLacking(t, source, landing), uint64(len(files["it/b"])); came != want {
+		t.Errorf("%d bytes came, want the %d of what is a link", came, want)
+	}
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), false); err != nil {
+		t.Error(err)
+	}
+}
+
+// However many files there are, a piece is small enough to be held in memory, and there are not too many hashes.
+func TestPiecesAreBounded(t *testing.T) {
+	many := make([]uint64, 140_000)
+	for i := range many {
+		many[i] = 1 << 10
+	}
+	for name, test := range map[string]struct {
+		sizes      []uint64
+		mostHashes uint64
+	}{
+		"many small ones, and a large one": {append(many, 64<<30), 3 * 32 * 140_000},
+		"a large one":                      {[]uint64{64 << 30}, 4 << 20},
+		"a tiny one":                       {[]uint64{1}, 32},
+		"none":                             {nil, 0},
 	} {
-		from, to := t.TempDir(), t.TempDir()
-		plant(t, from, map[string]string{"it/a": "a"})
-		if err := there(filepath.Join(to, "it")); err != nil {
-			t.Fatal(err)
-		}
-		source := openHashed(t, filepath.Join(from, "it"))
-		landing := land(t, to, source.Info())
-		if earlier, err := landing.Earlier(t.Context()); err != nil || earlier != nil {
-			t.Errorf("%s: before the head is there: %v %v", name, earlier, err)
-		}
-		if err := deliver(source, landing, source.Info().Length, whole); err != nil {
-			t.Fatal(err)
-		}
-		if earlier, err := landing.Earlier(t.Context()); err != nil || earlier != nil {
-			t.Errorf("%s: %v %v, want nothing", name, earlier, err)
-		}
-		if err := landing.Complete(source.Info().Length, rootOf(t, source), false); err != nil {
-			t.Error(err)
+		piece, hashes := object.PiecesFor(test.sizes)
+		if piece < 64<<10 || piece > 16<<20 || hashes > test.mostHashes {
+			t.Errorf("%s: pieces of %d bytes, %d bytes of hashes; want 64 KiB to 16 MiB, %d bytes at most", name, piece, hashes, test.mostHashes)
 		}
 	}
-	plant(t, t.TempDir(), map[string]string{"it": "a file"})
+}
+
+// Where there is nothing, or it is not known yet what comes, nothing is compared. Only a directory can be.
+func TestNothingToCompare(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	plant(t, from, map[string]string{"it/a": "a"})
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	for _, upTo := range []uint64{0, source.Info().Length} {
+		if err := deliver(source, landing, upTo, whole); err != nil {
+			t.Fatal(err)
+		}
+		if earlier, err := landing.Earlier(t.Context()); err != nil || earlier != nil {
+			t.Errorf("with %d bytes: %v %v, want nothing", upTo, earlier, err)
+		}
+	}
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), false); err != nil {
+		t.Error(err)
+	}
 	file := filepath.Join(t.TempDir(), "it")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -239,7 +245,7 @@ func TestHeadWithHashes(t *testing.T) {
 	length := source.Info().Length
 	for name, spoil := range map[string]func([]byte){
 		"pieces of 1 byte":     func(head []byte) { head[5] = 0 },
-		"pieces of 2^41 bytes": func(head []byte) { head[5] = 41 },
+		"pieces of 2^25 bytes": func(head []byte) { head[5] = 25 },
 		"smaller pieces":       func(head []byte) { head[5] = 15 },
 		"no hashes":            func(head []byte) { head[4], head[5] = 1, 0 },
 		"another version":      func(head []byte) { head[4] = 3 },

@@ -49,6 +49,16 @@ func HeadAgain(from []byte, length uint64) []byte {
 	return appendHead(nil, known.entries, known.pieces)
 }
 
+// PiecesFor returns how large pieces of files of these sizes are, and how many bytes of hashes they have.
+func PiecesFor(sizes []uint64) (piece, hashes uint64) {
+	entries := make([]entry, len(sizes))
+	for i, size := range sizes {
+		entries[i].size = size
+	}
+	pieces := piecesFor(entries)
+	return 1 << pieces, hashesOf(entries, pieces)
+}
+
 // Layout returns where the parser would put the bytes of each file.
 func Layout(from []byte, length uint64) (starts []uint64) {
 	known, err := parseHead(from, length)

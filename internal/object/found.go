@@ -42,14 +42,31 @@ func findIn(ctx context.Context, dir *os.Root, info Info) (*Found, error) {
 	if err != nil || there.IsDir() != (info.Kind == Directory) || info.Kind == File && uint64(there.Size()) != info.Length {
 		return nil, ignoreMissing(err)
 	}
-	source, err := openIn(ctx, dir, info.Name, false)
-	if err != nil {
+	source, err := openLike(ctx, dir, info)
+	if source == nil || err != nil {
 		return nil, ctx.Err() // else what cannot be sent is not what was sent
 	}
 	if source.info.Kind != info.Kind || source.info.Length != info.Length {
 		return nil, source.Close()
 	}
 	return &Found{dir: dir, source: source, info: info}, nil
+}
+
+// openLike opens what has an object's name. Of a directory whose head is to have hashes, the files are read for that only if it is as long.
+func openLike(ctx context.Context, dir *os.Root, info Info) (*Source, error) {
+	if !info.Hashed {
+		return openIn(ctx, dir, info.Name, false)
+	}
+	source, err := openIn(ctx, dir, info.Name, false)
+	if err != nil {
+		return nil, err
+	}
+	known := source.layout
+	length := known.end + hashesOf(known.entries, piecesFor(known.entries))
+	if err := source.Close(); err != nil || length != info.Length {
+		return nil, err
+	}
+	return openIn(ctx, dir, info.Name, true)
 }
 
 // Root hashes all bytes; there is none if they change meanwhile.

@@ -53,7 +53,7 @@ type Info struct {
 	Mode   fs.FileMode // permission bits of the file or of the outermost directory
 	Time   time.Time   // when the source last changed: tells partials of different contents apart
 	Zeros  uint64      // bytes that are in holes of the source, as far as is known: no room is asked for them
-	Hashed bool        // its head has the hashes of its files; told by a source alone
+	Hashed bool        // of a directory: its head has the hashes of its files
 }
 
 // check says why no object can be like this.

@@ -16,8 +16,9 @@ type pieceSize uint8
 const (
 	leastPiece pieceSize = 12
 	usualPiece pieceSize = 16
-	mostPiece  pieceSize = 40
-	// mostHashes is how many bytes of hashes a head has at most, unless one for each file is more: pieces are made larger until then.
+	mostPiece  pieceSize = 24 // it is held in memory
+	// mostHashes is how many bytes of hashes a head has at most, unless twice as many as one for each file are more: pieces are made
+	// larger until then.
 	mostHashes = 4 << 20
 )
 
@@ -45,23 +46,39 @@ func (p pieceSize) count(size uint64) uint64 {
 // hashes returns how many bytes of hashes the table has of a file of a size.
 func (p pieceSize) hashes(size uint64) uint64 { return p.count(size) * digest.Size }
 
-// piecesFor returns the size of pieces for files of these sizes.
+// piecesFor returns the size of pieces for files of these sizes: the same for all who have them.
 func piecesFor(entries []entry) pieceSize {
-	for pieces := usualPiece; ; pieces++ {
-		var hashes, least uint64
-		for i := range entries {
-			hashes += pieces.hashes(entries[i].size)
-			least += mostPiece.hashes(entries[i].size)
+	var files uint64
+	for i := range entries {
+		if entries[i].size > 0 {
+			files++
 		}
-		if hashes <= max(mostHashes, least) || pieces == mostPiece {
+	}
+	for pieces := usualPiece; ; pieces++ {
+		if pieces == mostPiece || hashesOf(entries, pieces) <= max(mostHashes, 2*files*digest.Size) {
 			return pieces
 		}
 	}
 }
 
-// hashPieces reads all files that were found, for a head that has their hashes.
+// hashesOf returns how many bytes of hashes a table has.
+func hashesOf(entries []entry, pieces pieceSize) (bytes uint64) {
+	for i := range entries {
+		bytes += pieces.hashes(entries[i].size)
+	}
+	return bytes
+}
+
+// hashPieces reads all files that were found, for a head that has their hashes, if such a head is allowed.
 func (s *survey) hashPieces(ctx context.Context) error {
+	plain, _, err := s.table()
+	if err != nil {
+		return err
+	}
 	s.pieces = piecesFor(s.entries)
+	if table := uint64(len(plain)-headSize) + hashesOf(s.entries, s.pieces); table > MaxTable {
+		return fmt.Errorf("%w: with the hashes of its files it has %d bytes: want at most %d; without them it can be sent", ErrTable, table, MaxTable)
+	}
 	reader := pieceReader{size: s.pieces, pulse: pulse.Of(ctx)}
 	for i := range s.entries {
 		e := &s.entries[i]

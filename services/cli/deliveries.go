@@ -162,7 +162,8 @@ func summary(d sdk.Delivery) string {
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
 	}
-	if sent := sentBy(d, d.Sender); d.Changes && sent < d.Length {
+	isKnown := d.State == sdk.DeliveryComplete && m.Settled && !slices.Contains(d.LeftOut, "links")
+	if sent := sentBy(d, d.Sender); d.Changes && isKnown && sent < d.Length {
 		return text + fmt.Sprintf("\nsent %s of %s: members had the rest", bytesize.Short(sent), bytesize.Short(d.Length))
 	}
 	if m.SendBytesPerSecond == 0 {

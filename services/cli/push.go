@@ -10,7 +10,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/groupcast/groupcast/internal/bytesize"
-	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
@@ -155,28 +153,28 @@ func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string
 	if err := a.nameSender(ctx, client, &p.join); err != nil {
 		return err
 	}
+	changes, err := a.openChanges(ctx, p, source)
+	if err != nil {
+		return err
+	}
 	session, err := a.joinToSend(ctx, client, p)
 	if err != nil {
 		return err
 	}
 	defer a.leave(ctx, session)
-	out, err := a.send(ctx, client, session, p, source)
+	out, err := a.send(ctx, client, session, p, changes, source)
 	if err != nil {
 		return err
 	}
 	return a.follow(ctx, client, p, out)
 }
 
-// send begins the delivery. Looking at all that is sent takes as long as it takes; beginning is a call, with its time limit.
-func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session, p *push, what string) (*sdk.Outgoing, error) {
-	var source *sdk.Source
-	if !p.stream {
+// send begins the delivery, of what was opened already or is opened now. Looking at all that is sent takes as long as it takes; beginning is
+// a call, with its time limit.
+func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session, p *push, opened *sdk.Source, what string) (*sdk.Outgoing, error) {
+	if !p.stream && opened == nil {
 		var err error
-		open := sdk.OpenSource
-		if p.changes {
-			open = sdk.OpenChanges
-		}
-		if source, err = open(ctx, what); err != nil {
+		if opened, err = sdk.OpenSource(ctx, what); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +186,7 @@ func (a *app) send(ctx context.Context, client *sdk.Client, session *sdk.Session
 	case p.stream:
 		return session.SendStream(beginning, os.Stdin, p.options)
 	}
-	return session.SendSource(beginning, source, p.options)
+	return session.SendSource(beginning, opened, p.options)
 }
 
 // joinToSend joins, and waits until enough members receive. That may take hours: if the session expires meanwhile, it joins
@@ -319,36 +317,6 @@ func (a *app) checkGroup(ctx context.Context, client *sdk.Client, group string) 
 		return err
 	}
 	return nil
-}
-
-// keepInput reads standard input to its end into a file, so that its size is known. Interrupted, it keeps nothing.
-func keepInput(ctx context.Context, p *push) (file string, remove func(), err error) {
-	dir, err := os.MkdirTemp("", "groupcast-push-")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() { os.RemoveAll(dir) }
-	if p.options.Name == "" {
-		p.options.Name = "stdin"
-	}
-	file = filepath.Join(dir, "stdin")
-	to, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err == nil {
-		_, err = io.Copy(to, &until{ctx, os.Stdin})
-		err = errors.Join(err, to.Close())
-	}
-	if ctx.Err() != nil {
-		remove()
-		return "", nil, errInterrupted
-	}
-	if err != nil {
-		remove()
-		if noroom.Is(err) {
-			err = fmt.Errorf("%w; TMPDIR can name another directory, and --stream keeps what members have not acknowledged alone", err)
-		}
-		return "", nil, fmt.Errorf("read standard input: %w", err)
-	}
-	return file, remove, nil
 }
 
 // nameSender makes up a name for the session that sends, with that of the pod in it, so that it ends no session that receives. If a name was

@@ -2,49 +2,93 @@ package relay
 
 import "math"
 
-// With Rules.Asked each child has parts of the object already, says so by asking from where the next begins that it lacks, and asks for
-// no more than up to the next that it has. While a child finds out what it has, it asks for nothing.
+// With Rules.Asked each child has parts of the object already: it asks from where the next begins that it lacks, for no more than up to
+// the next that it has. Until it knows what it has, it asks for nothing, and while it takes over what it has, it may be away.
+//
+// What comes once is for all children. So nothing comes while one that asks for nothing may still want it, as long as that is waited for:
+// the others go on without it then, and it waits for them when it comes, like any child that needs what the cache no longer has.
+
+const (
+	// quietLooks is at how many looks in a row a child may ask for nothing. To come back, and ask from elsewhere, takes it about three round trips.
+	quietLooks = 4
+	// quietTimes is how many times as long as the quickest a child may take to find out what it has.
+	quietTimes = 2
+)
 
 // Asks notes that a child may be sent all before an offset.
 func (a *Account) Asks(name string, upTo uint64) {
-	if c := a.children[name]; c != nil {
-		c.asked = max(c.asked, upTo)
+	c := a.children[name]
+	if c == nil {
+		return
+	}
+	c.asked = max(c.asked, upTo)
+	if a.isAsking(c) && c.quiet > 0 {
+		if a.quickest == 0 {
+			a.quickest = c.quiet
+		}
+		c.quiet, c.parked = 0, c.parked || c.acked < a.discarded
+		c.beginAgain() // it is not slow for what came meanwhile
 	}
 }
 
-// WaitForAll says whether children that are not attached are waited for, which may be about to ask for something from further back than
-// the others.
-func (a *Account) WaitForAll(wait bool) { a.alone = !wait }
+// Look notes which children ask for nothing. The owner calls it at regular times.
+func (a *Account) Look() {
+	for _, c := range a.children {
+		if c.quiet++; a.isAsking(c) {
+			c.quiet = 0
+		}
+	}
+}
+
+// isAsking reports whether a child waits for what it has asked for, be it the end alone.
+func (a *Account) isAsking(c *child) bool {
+	return c.attached && (c.asked > c.acked || c.acked >= a.whole)
+}
+
+// isAwaited reports whether the others wait until a child that asks for nothing does.
+func (a *Account) isAwaited(c *child) bool {
+	most := quietLooks
+	if c.attached {
+		most += quietTimes * a.quickest
+	}
+	return c.quiet < most
+}
+
+// isPassedOver reports whether a child has asked for nothing for so long that nobody reckons with it.
+func (a *Account) isPassedOver(c *child) bool {
+	return a.rules.Asked && !a.isAsking(c) && !a.isAwaited(c)
+}
 
 // Idle reports whether no child asks for anything that has not come.
 func (a *Account) Idle() bool { return a.rules.Asked && !a.ended && a.asked() <= a.arrived }
 
 // asked returns the offset before which some child asks for all that follows what has arrived. What a child asks for that is further on
-// counts only when nobody can still ask for what comes before that.
+// counts only when nobody who is awaited can still ask for what comes before that.
 func (a *Account) asked() (upTo uint64) {
 	from := a.arrived
-	if front := a.front(); a.awaitsNobody() && front < math.MaxUint64 {
+	if front, some := a.front(); some {
 		from = max(from, front)
 	}
 	for _, c := range a.children {
-		if c.attached && !c.parked && c.acked <= from {
+		if a.isAsking(c) && !c.parked && c.acked <= from {
 			upTo = max(upTo, c.asked)
 		}
 	}
 	return upTo
 }
 
-// awaitsNobody reports whether all children have come that are waited for.
-func (a *Account) awaitsNobody() bool { return a.alone && a.Attached() || a.Gathered() }
-
-// front returns the lowest offset of the children that have come; the highest number if none has. With Asked, those that wait for
-// the others do not count: the others may have to leave something out to be done.
-func (a *Account) front() (least uint64) {
+// front returns the lowest offset from which a child asks for something. There is none while a child is awaited that may ask from
+// further back. Children that wait for the others do not count: the others may have to leave something out to be done.
+func (a *Account) front() (least uint64, some bool) {
 	least = math.MaxUint64
 	for _, c := range a.children {
-		if c.attached && (!c.parked || !a.rules.Asked) {
+		switch {
+		case c.parked:
+		case a.isAsking(c):
 			least = min(least, c.acked)
+		case a.isAwaited(c):
+			return 0, false
 		}
 	}
-	return least
+	return least, least < math.MaxUint64
 }

@@ -2,11 +2,45 @@ package relay_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/relay"
 )
 
-// wantCredit checks up to where the parent may send.
+// compared is an agent whose children have got the head, of one block, and find out what they have.
+func compared(t *testing.T, rules relay.Rules, children ...string) *agent {
+	t.Helper()
+	rules.Asked = true
+	a := newAgent(t, rules, 100*block, children...)
+	a.length = 100 * block
+	a.settle()
+	for _, child := range children {
+		a.Asks(child, block)
+	}
+	a.settle()
+	a.receive(1)
+	for _, child := range children {
+		a.ack(child, 1)
+	}
+	return a
+}
+
+// asks has a child come and ask for the packets from one to another.
+func (a *agent) asks(child string, from, to uint64) {
+	a.Helper()
+	if served := a.Attach(child, from*block, start); !served {
+		a.Fatalf("%s is not served from packet %d on", child, from)
+	}
+	a.Asks(child, to*block)
+}
+
+// look looks at the children so many times.
+func (a *agent) look(times int) {
+	for range times {
+		a.Look()
+	}
+}
+
 func (a *agent) wantCredit(packets uint64, why string) {
 	a.Helper()
 	a.settle()
@@ -15,7 +49,20 @@ func (a *agent) wantCredit(packets uint64, why string) {
 	}
 }
 
-// Nothing is asked for that no child asks for.
+// wantSkip checks that the delivery goes on at a packet, and has it do so; 0 is that it does not.
+func (a *agent) wantSkip(to uint64, why string) {
+	a.Helper()
+	from, ahead := a.Ahead(4 * block)
+	if ahead != (to > 0) || ahead && from != to*block {
+		a.Fatalf("%s: it goes on at %d: %t, want at packet %d", why, from, ahead, to)
+	}
+	if ahead {
+		a.Restart(from)
+		a.settle()
+	}
+}
+
+// Nothing comes that no child asks for.
 func TestOnlyWhatIsAskedForComes(t *testing.T) {
 	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
 	a.wantCredit(0, "nobody has asked")
@@ -38,89 +85,145 @@ func TestOnlyWhatIsAskedForComes(t *testing.T) {
 // A child that has what comes next does not make it come while another may still ask for it. When nobody can, all is left out
 // that every child has.
 func TestWhatAllChildrenHaveIsLeftOut(t *testing.T) {
-	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
-	a.Asks("Rx1", block)
-	a.wantCredit(1, "of the head")
-	a.receive(1)
-	a.Attach("Rx1", 20*block, start)
-	a.Asks("Rx1", 30*block)
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+	a.asks("Rx1", 20, 30)
 	a.wantCredit(1, "Rx2 may need what is between")
-	if _, ahead := a.Ahead(4 * block); ahead {
-		t.Fatal("what is between is left out, though Rx2 may need it")
-	}
+	a.wantSkip(0, "Rx2 may need what is between")
 	a.Detach("Rx2")
 	a.wantCredit(1, "Rx2 is about to come back")
-	if _, ahead := a.Ahead(4 * block); ahead {
-		t.Fatal("what is between is left out, though Rx2 is about to come back")
-	}
-	a.Attach("Rx2", 10*block, start)
-	a.Asks("Rx2", 12*block)
-	from, ahead := a.Ahead(4 * block)
-	if !ahead || from != 10*block {
-		t.Fatalf("it goes on at %d: %t, want at %d", from, ahead, 10*block)
-	}
-	a.Restart(from)
+	a.wantSkip(0, "Rx2 is about to come back")
+	a.asks("Rx2", 10, 12)
+	a.wantSkip(10, "Rx2 is first")
 	a.wantCredit(12, "of Rx2")
 	a.receive(2)
-	a.Attach("Rx2", 40*block, start)
-	from, ahead = a.Ahead(4 * block)
-	if !ahead || from != 20*block {
-		t.Fatalf("it goes on at %d: %t, want at %d", from, ahead, 20*block)
-	}
-	a.Restart(from)
+	a.asks("Rx2", 40, 50)
+	a.wantSkip(20, "Rx1 is first")
 	a.wantCredit(30, "of Rx1")
+	a.receive(10)
+	a.asks("Rx1", 100, 100)
+	a.asks("Rx2", 100, 100)
+	a.wantSkip(100, "both wait for the end alone")
 }
 
 // What all have is sent all the same if it is too little to be left out.
 func TestLittleIsNotLeftOut(t *testing.T) {
-	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
-	a.Attach("Rx1", 3*block, start)
-	a.Attach("Rx2", 2*block, start)
-	a.Asks("Rx2", 5*block)
-	if _, ahead := a.Ahead(4 * block); ahead {
-		t.Fatal("so little is left out")
-	}
-	a.wantCredit(5, "of Rx2, which is first")
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+	a.asks("Rx1", 4, 5)
+	a.asks("Rx2", 3, 6)
+	a.wantSkip(0, "so little")
+	a.wantCredit(6, "of Rx2, which is first")
 }
 
-// A child that stays away is not waited for.
-func TestChildThatStaysAwayIsNotWaitedFor(t *testing.T) {
-	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
-	a.Detach("Rx2")
-	a.Attach("Rx1", 20*block, start)
-	a.Asks("Rx1", 30*block)
-	a.wantCredit(0, "Rx2 is about to come back")
-	a.WaitForAll(false)
-	from, ahead := a.Ahead(4 * block)
-	if !ahead || from != 20*block {
-		t.Fatalf("it goes on at %d: %t, want at %d", from, ahead, 20*block)
+// A child that is away for long, or still compares when the quickest has long done so, is not waited for, and holds up nobody; nor is it slow
+// for that.
+func TestChildThatAsksForNothingIsNotWaitedForLong(t *testing.T) {
+	for name, away := range map[string]bool{"is away": true, "compares": false} {
+		for _, mode := range []relay.Mode{relay.Hop, relay.EndToEnd} {
+			a := compared(t, relay.Rules{Mode: mode, Window: 8 * block, Slow: relay.Evict, LagBytes: block, LagTime: time.Second}, "Rx1", "Rx2")
+			a.look(3) // so long Rx1 has compared
+			a.asks("Rx1", 20, 60)
+			if away {
+				a.Detach("Rx2")
+			}
+			a.wantSkip(0, name)
+			a.look(1)
+			if !away {
+				a.wantSkip(0, "it may take twice as long as Rx1, and a moment")
+				a.look(6)
+			}
+			if from := a.Needed(20 * block); from != 20*block {
+				t.Fatalf("Rx2 %s, and it goes on at %d all the same", name, from)
+			}
+			a.wantSkip(20, name+" for long")
+			a.wantSkip(0, "it has just done so")
+			a.settle()
+			if a.Credit() == a.Offset() {
+				t.Fatalf("Rx2 %s: nothing comes for Rx1", name)
+			}
+			a.receive(8)
+			a.ack("Rx1", 28)
+			for second := range 10 {
+				if slow := a.Slow(start.Add(time.Duration(second) * time.Second)); len(slow) > 0 {
+					t.Fatalf("Rx2 %s, and is given up as slow: %v", name, slow)
+				}
+			}
+			if mode == relay.EndToEnd {
+				a.wantAck(28)
+			}
+		}
 	}
-	a.Restart(from)
-	a.wantCredit(30, "of Rx1")
-	a.Detach("Rx1")
-	if _, ahead := a.Ahead(1); ahead || !a.Idle() {
-		t.Error("nobody is here, and something is asked for")
+}
+
+// A child that asks is awaited again while it is away for a moment, however long it took before.
+func TestChildThatHasAskedIsAwaitedAgain(t *testing.T) {
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+	a.look(20)
+	a.asks("Rx1", 20, 30)
+	a.asks("Rx2", 10, 12)
+	a.wantSkip(10, "of Rx2")
+	a.receive(2)
+	a.Detach("Rx2")
+	a.look(3)
+	a.wantSkip(0, "Rx2 is about to come back")
+}
+
+// Two children that wait for the others have their turn when no other asks for anything, though the end has not come: nobody else may ever
+// have it come.
+func TestChildThatWaitsHasItsTurnWithoutTheEnd(t *testing.T) {
+	for name, leave := range map[string]func(a *agent){
+		"has left": func(a *agent) { a.Expect([]string{"Rx2"}) },
+		"compares": func(a *agent) { a.asks("Rx1", 9, 9) },
+	} {
+		a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+		a.Asks("Rx1", 9*block)
+		a.settle()
+		a.receive(8)
+		a.ack("Rx1", 9)
+		a.Park("Rx2")
+		a.Discard(9*block, 9*block)
+		a.Asks("Rx1", 20*block)
+		a.settle()
+		a.Asks("Rx2", 9*block)
+		if _, needed := a.Unpark(start); needed {
+			t.Errorf("it has its turn while Rx1 still asks for something")
+		}
+		leave(a)
+		if from, needed := a.Unpark(start); !needed || from != block {
+			t.Errorf("Rx1 %s: Rx2 has its turn: %t, from %d, want from %d", name, needed, from, block)
+		}
 	}
 }
 
 // A child that waits for the others, since the cache no longer has what it lacks, does not keep them from leaving something out.
 func TestChildThatWaitsKeepsNobodyFromLeavingOut(t *testing.T) {
-	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2")
 	a.Asks("Rx1", 8*block)
-	a.Asks("Rx2", 8*block)
 	a.settle()
-	a.receive(8)
+	a.receive(7)
 	a.ack("Rx1", 8)
-	a.ack("Rx2", 8)
-	a.Discard(8*block, 8*block)
-	if served := a.Attach("Rx2", block, start); served {
-		t.Fatal("it is served, though what it lacks is discarded")
-	}
 	a.Park("Rx2")
 	a.Asks("Rx2", 9*block)
-	a.Attach("Rx1", 20*block, start)
-	from, ahead := a.Ahead(4 * block)
-	if !ahead || from != 20*block {
-		t.Errorf("it goes on at %d: %t, want at %d, where the other child is", from, ahead, 20*block)
+	a.asks("Rx1", 20, 30)
+	a.wantSkip(20, "of Rx1")
+}
+
+// A child that asks at last for what the cache no longer has waits for the others, and has its turn then.
+func TestChildThatAsksTooLateWaits(t *testing.T) {
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+	a.asks("Rx1", 20, 60)
+	a.look(4)
+	a.wantSkip(20, "Rx2 compares for long")
+	a.receive(10)
+	a.look(1)
+	a.Asks("Rx2", 9*block)
+	if !a.Waits("Rx2") || a.Serves("Rx2") {
+		t.Errorf("it waits: %t, is served: %t; what it lacks is not here", a.Waits("Rx2"), a.Serves("Rx2"))
+	}
+	a.ack("Rx1", 30)
+	a.asks("Rx1", 100, 100)
+	a.wantSkip(100, "Rx1 waits for the end")
+	a.End()
+	if from, needed := a.Unpark(start); !needed || from != block {
+		t.Errorf("it has its turn: %t, from %d, want from %d", needed, from, block)
 	}
 }

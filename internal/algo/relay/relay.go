@@ -86,13 +86,15 @@ type Account struct {
 	full      time.Time // when the cache was last full of what some children lack
 	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
 	children  map[string]*child
-	alone     bool // with Asked: children that are not attached are not waited for
+	whole     uint64 // how long the object is, or the most that there can be
+	quickest  int    // with Asked: how many looks it took the first child to find out what it has
 }
 
 type child struct {
 	acked    uint64
 	sent     uint64
 	asked    uint64 // with Asked: it may be sent all before this
+	quiet    int    // with Asked: at how many looks in a row it has asked for nothing
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
 	came     bool // it was attached at some time
@@ -114,7 +116,7 @@ type mark struct {
 
 // New returns the account of a delivery of which nothing has come yet. It has no room.
 func New(rules Rules) *Account {
-	return &Account{rules: rules, children: make(map[string]*child)}
+	return &Account{rules: rules, whole: math.MaxUint64, children: make(map[string]*child)}
 }
 
 // Expect says who the children are. A child that is expected counts whether it has
@@ -157,11 +159,21 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 // earlier delivery, or from another agent. So many bytes must be spared that it is worth
 // opening links anew. The owner then calls Restart.
 func (a *Account) Ahead(worth uint64) (from uint64, far bool) {
-	if a.ended || !a.awaitsNobody() {
+	if a.ended {
 		return 0, false
 	}
-	from = a.front()
-	return from, from < math.MaxUint64 && from >= a.arrived+worth
+	if a.rules.Asked {
+		from, far = a.front()
+		return from, far && from >= a.arrived+worth
+	}
+	if !a.Gathered() || len(a.children) == 0 {
+		return 0, false
+	}
+	from = math.MaxUint64
+	for _, c := range a.children {
+		from = min(from, c.acked)
+	}
+	return from, from >= a.arrived+worth
 }
 
 // Gathered reports whether all children have come.
@@ -250,7 +262,7 @@ func (a *Account) Lost(from uint64) bool { return a.began <= from && from < a.di
 // and does not wait needs more.
 func (a *Account) Needed(from uint64) uint64 {
 	for _, c := range a.children {
-		if c.attached && !c.parked {
+		if c.attached && !c.parked && !a.isPassedOver(c) {
 			from = min(from, c.acked)
 		}
 	}
@@ -272,7 +284,7 @@ func (a *Account) Restart(from uint64) {
 func (a *Account) floor() uint64 {
 	floor := a.arrived
 	for _, c := range a.children {
-		if !c.parked {
+		if !c.parked && !a.isPassedOver(c) {
 			floor = min(floor, c.acked)
 		}
 	}
@@ -331,7 +343,7 @@ func (a *Account) Want(length uint64) uint64 {
 // Reserve says how much room the cache has for this delivery, and gives credit for it. Room that
 // was promised is never taken back.
 func (a *Account) Reserve(room, length uint64) {
-	a.room = room
+	a.room, a.whole = room, length
 	a.credit = max(a.credit, min(a.discarded+room, a.discarded+a.Want(length)))
 }
 
@@ -378,6 +390,7 @@ func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 	from = a.arrived
 	for _, c := range a.children {
 		switch {
+		case a.rules.Asked && !a.isAsking(c):
 		case c.parked && c.acked < a.discarded:
 			if !c.stood {
 				from, needed = min(from, c.acked), true
@@ -386,8 +399,8 @@ func (a *Account) Unpark(now time.Time) (from uint64, needed bool) {
 			return 0, false
 		}
 	}
-	if !a.ended || needed {
-		return from, needed && a.ended
+	if done := a.ended || a.Idle(); !done || needed {
+		return from, needed && done
 	}
 	for _, c := range a.children {
 		if c.parked && c.acked >= a.discarded {

@@ -92,7 +92,7 @@ func (a *Account) releaseBrakes() {
 func (a *Account) Slow(now time.Time) (evicted []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
-		if c.parked || !c.came {
+		if c.parked || !c.came || a.rules.Asked && !a.isAsking(c) {
 			continue
 		}
 		if a.tooSlow(c, now) {

@@ -59,7 +59,6 @@ type delivery struct {
 	came       uint64        // bytes that came since measure was last called,
 	recent     uint64        // and how many come in aheadTime
 	begin      *uint64       // from where to begin again; nil if that is not to be
-	away       int           // at so many looks in a row some child that knows what it lacks was not here
 	kept       uint64        // nobody has anything of a stream from before this offset
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
@@ -242,7 +241,7 @@ func (d *delivery) check() {
 		d.evictSlow()
 		d.letGo()
 		d.resume()
-		d.skip()
+		d.account.Look()
 	})
 }
 

@@ -47,6 +47,9 @@ func (d *delivery) promiseRoom() {
 	if d.released || !d.wanted || d.begin != nil {
 		return // its room is given back, nobody has asked yet, or all this begins again
 	}
+	if d.skip() {
+		return
+	}
 	length := d.length()
 	if d.account.Offset() > length { // it began where children of a stream said that they were, before anybody knew how long it is
 		d.begin = &length

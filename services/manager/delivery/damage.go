@@ -50,9 +50,12 @@ func (r *rearrangement) gotDamaged(member identity.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	node := r.progress.nodes[member]
-	return member.Role == identity.Member && r.isAgent(from) && node != nil && node.damaged < damagedMost &&
+	return member.Role == identity.Member && r.isAgent(from) && node != nil && node.damaged < damagedMost && !r.progress.isTooOld(node) &&
 		node.report.GetDamaged() == placement.ParseID(from).Name
 }
+
+// isTooOld reports whether a member is of an earlier version: to that, the head of a directory with hashes is damaged.
+func (p *progress) isTooOld(node *nodeProgress) bool { return p.hashed && node.report.GetBytes() == 0 }
 
 // gaveRight returns the agents of the tree, except for one, whose members have verified what these agents gave them.
 func (r *rearrangement) gaveRight(delivery view.Delivery, but string) (agents []string) {

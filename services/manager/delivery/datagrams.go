@@ -39,3 +39,5 @@ func (p *progress) cameBy(report *groupv1.DeliveryReport) uint64 {
 	}
 	return p.extentOf(report)
 }
+
+func isHashed(delivery view.Delivery) bool { return delivery.GetDelivery().GetSpec().GetHashed() }

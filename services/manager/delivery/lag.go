@@ -29,9 +29,10 @@ type slowAgent struct {
 }
 
 // lowerSlow moves an agent to a lower place that takes or gives slowly, and so holds up those that it feeds. Nobody holds others up in
-// datagrams: what an agent lacks there is lost, or was sent before it joined, and nobody waits for it.
+// datagrams: what an agent lacks there is lost, or was sent before it joined, and nobody waits for it. Of a directory with hashes, an agent
+// stands while all below it compare, and leaves out what they have: how far it is says nothing of how fast.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
-	if isDatagrams(delivery) || !r.mayReshape(delivery) {
+	if isDatagrams(delivery) || isHashed(delivery) || !r.mayReshape(delivery) {
 		return
 	}
 	flows := r.flows()

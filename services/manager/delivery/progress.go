@@ -36,6 +36,7 @@ type progress struct {
 	sealed     bool
 	length     uint64 // that was sealed
 	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
+	hashed     bool   // it is a directory of which members take what they lack
 }
 
 // nodeProgress is what one node reported last.
@@ -128,7 +129,7 @@ func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]doubt), unknown: make(map[string]time.Time),
-		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery),
+		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery), hashed: isHashed(delivery),
 	}
 }
 
@@ -157,7 +158,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	p.noteApart(from, placement.AgentID(report.GetLost()), current)
 	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
-	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || report.GetPaused() != node.report.GetPaused() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
+	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || p.datagrams && report.GetPaused() != node.report.GetPaused() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	for _, child := range report.GetChildren() { // once the tree has the child elsewhere, or nowhere, what this node says of it is no longer heard
 		p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
@@ -295,10 +296,10 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	}
 }
 
-// handedOver reports whether an agent has all that was sealed.
+// handedOver reports whether an agent has all that was sealed. Of a directory with hashes, it may be at the end without what all have.
 func (p *progress) handedOver() bool {
 	for id := range p.nodes {
-		if id.Role == identity.Agent && p.hasAll(id) {
+		if id.Role == identity.Agent && p.hasAll(id) && (!p.hashed || p.nodes[id].reported().GetHeldBytes() >= p.length) {
 			return true
 		}
 	}
