@@ -3,7 +3,9 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +89,62 @@ func TestGivenVariablesWin(t *testing.T) {
 			t.Errorf("the variables of %s are %+v", part, spec.Containers[0].Env)
 		}
 	}
+}
+
+// Kubernetes puts the value of a variable into those behind it alone: whichever values replace, each stands behind those that it refers to.
+func TestVariablesStandBehindWhatTheyReferTo(t *testing.T) {
+	field := map[string]any{"fieldRef": map[string]any{"fieldPath": "status.hostIP"}}
+	for _, replaced := range []map[string]any{{"valueFrom": field}, {"value": "$(GIVEN)"}} {
+		for _, profile := range []string{"default", "external-etcd"} {
+			values := valuesOf(t, profile)
+			plain, _, _ := rendered(t, profile, "release", "default")
+			for part, spec := range podsOf(t, plain) {
+				var all []any
+				for _, own := range spec.Containers[0].Env {
+					all = append(all, map[string]any{"name": "REFERS_TO_" + own.Name, "value": "$(" + own.Name + ")"})
+				}
+				all = append(all, map[string]any{"name": "NODE_IP", "valueFrom": field}, map[string]any{"name": "GIVEN", "value": "$(NODE_IP)"})
+				for _, own := range spec.Containers[0].Env {
+					if own.ValueFrom != nil {
+						all = append(all, merged(map[string]any{"name": own.Name}, replaced))
+					}
+				}
+				of, _ := values[part].(map[string]any)
+				values[part] = merged(of, map[string]any{"extraEnv": all})
+			}
+			objects, _, _, err := Render(t.Context(), "release", "default", values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for part, spec := range podsOf(t, objects) {
+				if early := refersAhead(spec.Containers[0].Env); len(early) > 0 {
+					t.Errorf("%s, %s, with variables replaced by %v: %q refer to what is behind them: %+v", profile, part, replaced, early, spec.Containers[0].Env)
+				}
+			}
+		}
+	}
+}
+
+// merged returns what two maps hold, the second before the first.
+func merged(a, b map[string]any) map[string]any {
+	all := make(map[string]any)
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
+// refersAhead returns the variables that refer to one that is not before them.
+func refersAhead(all []corev1.EnvVar) (names []string) {
+	before := make(map[string]bool)
+	for _, v := range all {
+		for _, reference := range regexp.MustCompile(`\$\(([^)]+)\)`).FindAllStringSubmatch(v.Value, -1) {
+			if !before[reference[1]] {
+				names = append(names, v.Name)
+			}
+		}
+		before[v.Name] = true
+	}
+	return names
 }
 
 // What values add to a pod takes the place of nothing that the chart has there, whatever that is: it is refused by the name of the value.

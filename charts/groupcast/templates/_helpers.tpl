@@ -108,22 +108,45 @@ type: {{ .type }}
 {{- end -}}
 
 {{/*
-The variables of a container: the chart's own, as YAML, but for those that values have, too, and those of values: (list OWN .Values.agent.extraEnv). A name that is there
-twice is refused by server-side apply.
+The variables of a container: the chart's own, as YAML, and those of values, which replace those of the same name: (list OWN .Values.agent.extraEnv). A name that is there
+twice is refused by server-side apply. Kubernetes puts a variable into the values of those behind it alone, so that one that others refer to stands before them: they wait for it,
+and what is left of a circle is last.
 */}}
 {{- define "groupcast.env" -}}
-{{- $given := index . 1 | default list -}}
-{{- $names := list -}}
-{{- range $given -}}
-{{- $names = append $names .name -}}
+{{- $given := dict -}}
+{{- range index . 1 -}}
+{{- $_ := set $given .name . -}}
 {{- end -}}
 {{- $all := list -}}
+{{- $own := list -}}
 {{- range index . 0 | fromYamlArray -}}
-{{- if not (has .name $names) -}}
+{{- $all = append $all (get $given .name | default .) -}}
+{{- $own = append $own .name -}}
+{{- end -}}
+{{- range index . 1 -}}
+{{- if not (has .name $own) -}}
 {{- $all = append $all . -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (concat $all $given) -}}
+{{- $ordered := list -}}
+{{- range $all -}}{{- /* as many rounds as bring the last one to its place */ -}}
+{{- $waiting := list -}}
+{{- range $i, $variable := $all -}}
+{{- $ahead := false -}}
+{{- range concat $waiting (slice $all (add1 $i | int)) -}}
+{{- if contains (printf "$(%s)" .name) ($variable.value | default "" | toString) -}}
+{{- $ahead = true -}}
+{{- end -}}
+{{- end -}}
+{{- if $ahead -}}
+{{- $waiting = append $waiting $variable -}}
+{{- else -}}
+{{- $ordered = append $ordered $variable -}}
+{{- end -}}
+{{- end -}}
+{{- $all = $waiting -}}
+{{- end -}}
+{{- toYaml (concat $ordered $all) -}}
 {{- end -}}
 
 {{/* The arguments of a service, as JSON: (list "agent" .Values.agent.extraArgs). */}}
