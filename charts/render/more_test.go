@@ -244,10 +244,35 @@ func TestMoreThatIsInNobodysWay(t *testing.T) {
 		"a mount below one of the chart's":      {"replicator": map[string]any{"extraVolumes": []any{map[string]any{"name": "more", "emptyDir": map[string]any{}}}, "extraVolumeMounts": []any{map[string]any{"name": "more", "mountPath": "/var/lib/groupcast/replicas"}}}},
 		"a volume that is mounted twice":        {"manager": map[string]any{"extraContainers": []any{map[string]any{"name": "more", "image": "more", "volumeMounts": []any{map[string]any{"name": "tmp", "mountPath": "/tmp"}}}}}},
 		"a label of everything, and of one":     {"commonLabels": map[string]any{"team": "a"}, "agent": map[string]any{"podLabels": map[string]any{"team": "b"}}},
-		"of a part that there is not":           {"gatherer": map[string]any{"enabled": false, "extraVolumes": []any{map[string]any{"name": "data"}}}},
+		"of a part that there is not":           {"gatherer": map[string]any{"enabled": false, "extraVolumes": []any{map[string]any{"name": "data"}}, "podLabels": map[string]any{"app.kubernetes.io/component": "x"}}},
+		"of Envoy that there is not":            {"envoy": map[string]any{"enabled": false, "extraArgs": []any{"--version"}, "podAnnotations": map[string]any{"checksum/config": "x"}}},
+		"labels that are the chart's":           {"commonLabels": map[string]any{"app.kubernetes.io/name": "groupcast", "app.kubernetes.io/instance": "release"}, "agent": map[string]any{"podLabels": map[string]any{"app.kubernetes.io/component": "agent"}}},
+		"what was taken out":                    {"commonLabels": map[string]any{"app.kubernetes.io/component": nil}, "envoy": map[string]any{"podAnnotations": map[string]any{"checksum/config": nil}}},
 	} {
 		if _, _, _, err := Render(t.Context(), "release", "default", values); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where the nodes differ in how their data is reached, only their pods know it. Then there are no hosts beside that, for the programs take one of both.
+func TestAddressesOfNodes(t *testing.T) {
+	addresses := []any{
+		map[string]any{"name": "NODE_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.hostIP"}}},
+		map[string]any{"name": "GROUPCAST_DATA_ADDRESSES", "value": "$(NODE_IP):31410"},
+	}
+	objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"agent": map[string]any{"extraEnv": addresses}, "gatherer": map[string]any{"extraEnv": addresses}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := podsOf(t, objects)
+	for _, part := range []string{"agent", "gatherer"} {
+		var names []string
+		for _, v := range pods[part].Containers[0].Env {
+			names = append(names, v.Name)
+		}
+		if !slices.Contains(names, "GROUPCAST_DATA_ADDRESSES") || slices.Contains(names, "GROUPCAST_DATA_HOSTS") {
+			t.Errorf("the variables of %s are %q", part, names)
 		}
 	}
 }

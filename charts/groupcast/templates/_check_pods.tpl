@@ -3,11 +3,12 @@ What values add to a pod must not take the place of what the chart has there: Ku
 something silently. Each pod is looked at as it would be.
 */}}
 {{- define "groupcast.check.pods" -}}
-{{- include "groupcast.check.labels" (list "commonLabels" .Values.commonLabels) -}}
+{{- include "groupcast.check.labels" (list "commonLabels" .Values.commonLabels (include "groupcast.selector" (list . "") | fromYaml)) -}}
 {{- range $part, $file := dict "manager" "manager/manager.yaml" "agent" "agent/agent.yaml" "gatherer" "gatherer/gatherer.yaml" "replicator" "replicator/replicator.yaml" "envoy" "envoy/envoy.yaml" -}}
 {{- $values := index $.Values $part -}}
-{{- include "groupcast.check.labels" (list (printf "%s.podLabels" $part) $values.podLabels) -}}
-{{- if hasKey ($values.podAnnotations | default dict) "checksum/config" -}}
+{{- if or (eq $part "manager") $values.enabled -}}
+{{- include "groupcast.check.labels" (list (printf "%s.podLabels" $part) $values.podLabels (include "groupcast.selector" (list $ $part) | fromYaml)) -}}
+{{- if hasKey (include "groupcast.given" $values.podAnnotations | fromYaml) "checksum/config" -}}
 {{- fail (printf "%s.podAnnotations has checksum/config, by which the chart starts pods anew when their configuration changes: leave it out" $part) -}}
 {{- end -}}
 {{- range splitList "\n---\n" (include (printf "%s/%s" $.Template.BasePath $file) $) -}}
@@ -21,17 +22,19 @@ something silently. Each pod is looked at as it would be.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range .Values.envoy.extraArgs -}}
+{{- end -}}
+{{- range .Values.envoy.enabled | ternary .Values.envoy.extraArgs list -}}
 {{- if regexMatch "^(-c|--config-path|--concurrency|-l|--log-level|--drain-time-s|--mode|--version|--hot-restart-version|-h|--help)$" . -}}
 {{- fail (printf "envoy.extraArgs has %s, which the chart gives to Envoy itself, or with which Envoy ends: leave it out" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The labels by which a workload knows its pods: (list "agent.podLabels" .Values.agent.podLabels). */}}
+{{/* The labels by which a workload knows its pods may be given as they are: (list "agent.podLabels" .Values.agent.podLabels SELECTOR). */}}
 {{- define "groupcast.check.labels" -}}
-{{- range $label := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" -}}
-{{- if hasKey (index $ 1 | default dict) $label -}}
+{{- $given := include "groupcast.given" (index . 1) | fromYaml -}}
+{{- range $label, $value := index . 2 -}}
+{{- if and (hasKey $given $label) (ne (get $given $label | toString) ($value | toString)) -}}
 {{- fail (printf "%s has %s, by which the chart finds its pods: leave it out" (index $ 0) $label) -}}
 {{- end -}}
 {{- end -}}
@@ -90,7 +93,8 @@ something silently. Each pod is looked at as it would be.
 
 {{/*
 A flag wins over a variable, and a variable over the file: (list "agent" .Values.agent CONFIG ENV). What the chart sets is for values and config, where it is checked. Variables can
-tell what only the pod knows; they may be of any setting but of those that the chart goes by elsewhere: probes and policies, the time to stop, who is let in.
+tell what only the pod knows; they may be of any setting but of those that the chart goes by elsewhere: probes and policies, the time to stop, who is let in. Where the data of a pod
+is reached is known to the pod alone where nodes differ.
 */}}
 {{- define "groupcast.check.settings" -}}
 {{- $part := index . 0 -}}
@@ -111,8 +115,11 @@ tell what only the pod knows; they may be of any setting but of those that the c
 {{- end -}}
 {{- end -}}
 {{- range (index . 1).extraEnv -}}
-{{- if regexMatch "^GROUPCAST_(.*_)?(LISTEN|STOP_WAIT|TRUST_DOMAIN|DATA_ADDRESSES)$" .name -}}
+{{- if regexMatch "^GROUPCAST_(.*_)?(LISTEN|STOP_WAIT|TRUST_DOMAIN)$" .name -}}
 {{- fail (printf "%s.extraEnv has %s, which the rest of the chart would know nothing of: set it in %s.config, or by the value that is for it" $part .name $part) -}}
+{{- end -}}
+{{- if and (eq .name "GROUPCAST_DATA_ADDRESSES") ((index $ 2).data).hosts -}}
+{{- fail (printf "%s.extraEnv has GROUPCAST_DATA_ADDRESSES, and %s.config.data.hosts is set: leave one of them out" $part $part) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

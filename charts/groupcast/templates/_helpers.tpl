@@ -388,9 +388,15 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Where others reach the data of such a pod, as a variable: its own address, unless config says where. Call with (list $ .Values.agent). */}}
+{{/* Where others reach the data of such a pod, as a variable: its own address, unless config or another variable says where. Call with (list $ .Values.agent). */}}
 {{- define "groupcast.dataHosts" -}}
-{{- if include "groupcast.leaves" (list (index . 1).config "data.hosts" "data.addresses") }}
+{{- $leaves := include "groupcast.leaves" (list (index . 1).config "data.hosts" "data.addresses") -}}
+{{- range (index . 1).extraEnv -}}
+{{- if eq .name "GROUPCAST_DATA_ADDRESSES" -}}
+{{- $leaves = "" -}}
+{{- end -}}
+{{- end -}}
+{{- if $leaves }}
 - name: GROUPCAST_DATA_HOSTS
   valueFrom:
     fieldRef: {fieldPath: {{ (index . 0).Values.dataPlane.hostNetwork | ternary "status.hostIP" "status.podIP" }}}
