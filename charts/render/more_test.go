@@ -247,12 +247,19 @@ func TestMoreThatIsInNobodysWay(t *testing.T) {
 		"of a part that there is not":           {"gatherer": map[string]any{"enabled": false, "extraVolumes": []any{map[string]any{"name": "data"}}, "podLabels": map[string]any{"app.kubernetes.io/component": "x"}}},
 		"of Envoy that there is not":            {"envoy": map[string]any{"enabled": false, "extraArgs": []any{"--version"}, "podAnnotations": map[string]any{"checksum/config": "x"}}},
 		"labels that are the chart's":           {"commonLabels": map[string]any{"app.kubernetes.io/name": "groupcast", "app.kubernetes.io/instance": "release"}, "agent": map[string]any{"podLabels": map[string]any{"app.kubernetes.io/component": "agent"}}},
+		"listeners of a Gateway and of a set":   {"gateway": map[string]any{"enabled": true, "grpc": listenerOf("ListenerSet"), "gathering": listenerOf("Gateway")}},
+		"a flag of Envoy's that begins alike":   {"envoy": map[string]any{"extraArgs": []any{"--log-format %v", "--component-log-level", "http:debug"}}},
 		"what was taken out":                    {"commonLabels": map[string]any{"app.kubernetes.io/component": nil}, "envoy": map[string]any{"podAnnotations": map[string]any{"checksum/config": nil}}},
 	} {
 		if _, _, _, err := Render(t.Context(), "release", "default", values); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// listenerOf returns a route from the same listener by its name of a kind.
+func listenerOf(kind string) map[string]any {
+	return map[string]any{"parentRefs": []any{map[string]any{"kind": kind, "name": "edge", "sectionName": "tcp"}}}
 }
 
 // Where the nodes differ in how their data is reached, only their pods know it. Then there are no hosts beside that, for the programs take one of both.

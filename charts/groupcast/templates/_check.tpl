@@ -236,7 +236,7 @@ a new StatefulSet says holds for new claims alone.
 {{- fail (printf "gateway.%s.parentRefs is set, and %s.enabled is false: set that to true, or leave the former out" $door $part) -}}
 {{- end -}}
 {{- range $route.parentRefs -}}
-{{- $listener := printf "%s of %s/%s" .sectionName (.namespace | default (include "groupcast.namespace" $)) .name -}}
+{{- $listener := printf "%s of %s %s/%s" .sectionName (.kind | default "Gateway") (.namespace | default (include "groupcast.namespace" $)) .name -}}
 {{- if hasKey $listeners $listener -}}
 {{- fail (printf "gateway.%s.parentRefs and gateway.%s.parentRefs have the same listener, %s: each needs one of its own" (get $listeners $listener) $door $listener) -}}
 {{- end -}}

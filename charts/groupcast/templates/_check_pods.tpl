@@ -24,7 +24,7 @@ something silently. Each pod is looked at as it would be.
 {{- end -}}
 {{- end -}}
 {{- range .Values.envoy.enabled | ternary .Values.envoy.extraArgs list -}}
-{{- if regexMatch "^(-c|--config-path|--concurrency|-l|--log-level|--drain-time-s|--mode|--version|--hot-restart-version|-h|--help)$" . -}}
+{{- if regexMatch "^(-c|--config-path|--concurrency|-l|--log-level|--drain-time-s|--mode|--version|--hot-restart-version|-h|--help)([ =]|$)" . -}}{{- /* Envoy takes a flag and its value as one argument, too */ -}}
 {{- fail (printf "envoy.extraArgs has %s, which the chart gives to Envoy itself, or with which Envoy ends: leave it out" .) -}}
 {{- end -}}
 {{- end -}}
