@@ -86,7 +86,7 @@ func (a *app) askKubernetes(ctx context.Context, at installed) (state *installat
 		}
 	}
 	for part, pod := range state.Unwell(release) {
-		if log, is := a.tryKubectl(ctx, at, "what "+pod+" has in its log", "logs", pod, "--tail=100"); is {
+		if log, is := a.tryKubectl(ctx, at, "what "+pod+" has in its log", "logs", pod, "-c", part, "--tail=100"); is {
 			state.AddLog(part, string(log))
 		}
 	}

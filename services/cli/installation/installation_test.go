@@ -317,6 +317,9 @@ func TestImagesThatAreNotThere(t *testing.T) {
 	got = changed(t, "noimage", func(o *object) {
 		if o.label("component") == "manager" {
 			o.Metadata.Labels["app.kubernetes.io/component"] = "envoy"
+			for i := range o.Status.ContainerStatuses {
+				o.Status.ContainerStatuses[i].Name = "envoy"
+			}
 		}
 	})
 	want{"envoy", 0, 1, 1, "its image ", "push the image where envoy.image says, or set another value"}.check(t, got[1])
@@ -326,10 +329,65 @@ func TestImagesThatAreNotThere(t *testing.T) {
 func TestContainersBesideTheCharts(t *testing.T) {
 	got := changed(t, "noimage", func(o *object) {
 		if len(o.Status.ContainerStatuses) > 0 {
-			beside := container{Image: "beside"}
-			beside.State.Running = new(struct{})
-			o.Status.ContainerStatuses = append([]container{beside}, o.Status.ContainerStatuses...)
+			o.Status.ContainerStatuses = append([]container{running("beside", true)}, o.Status.ContainerStatuses...)
 		}
 	})
 	want{"manager", 0, 1, 1, "its image ", "*image.tag"}.check(t, got[0])
+}
+
+// Of a container that the user has added, none of the chart's reasons and steps is told, nor what the log of the chart's says.
+func TestTheUsersContainers(t *testing.T) {
+	const logs = "kubectl -n alone logs -c shipper -l app.kubernetes.io/instance=alone,app.kubernetes.io/component=manager"
+	for name, tt := range map[string]struct {
+		shipper   container
+		why, next string
+	}{
+		"no image": {waiting("shipper", "ErrImagePull", "not found"), "its container shipper, which is not the chart's, lacks its image shipper:1: not found", "push the image, or name another in manager.extraContainers"},
+		"ended":    {ended("shipper", 1), "its container shipper, which is not the chart's, has ended with 1 (Error)", logs},
+		"unready":  {running("shipper", false), "its container shipper, which is not the chart's, runs and is not ready", logs},
+		"not made": {waiting("shipper", "CreateContainerConfigError", "no secret"), "its container shipper, which is not the chart's, is not made (CreateContainerConfigError): no secret", "see to what it says"},
+	} {
+		got := changed(t, "alone", func(o *object) {
+			if o.Kind == "Pod" && o.label("component") == "manager" {
+				o.Status.ContainerStatuses = []container{tt.shipper, running("manager", true)}
+			}
+		})
+		want{"manager", 0, 1, 1, tt.why, tt.next}.check(t, got[0])
+		for _, p := range got[0].Problems {
+			if strings.Contains(p.Why, "the leader") || strings.Contains(p.Next, "image.tag") || strings.Contains(p.Next, "three") {
+				t.Errorf("%s: what is the manager's is told of it: %+v", name, p)
+			}
+		}
+	}
+}
+
+// Where the chart's container is not ready either, it is the one that is told of.
+func TestTheChartsContainerFirst(t *testing.T) {
+	got := changed(t, "alone", func(o *object) {
+		if o.Kind == "Pod" && o.label("component") == "manager" {
+			o.Status.ContainerStatuses = []container{running("shipper", false), running("manager", false)}
+		}
+	})
+	want{"manager", 0, 1, 1, "it runs and is not ready: look for the leader", "*three again"}.check(t, got[0])
+}
+
+func running(name string, ready bool) container {
+	c := container{Name: name, Image: name + ":1", Ready: ready}
+	c.State.Running = new(struct{})
+	return c
+}
+
+func waiting(name, reason, message string) container {
+	c := container{Name: name, Image: name + ":1"}
+	c.State.Waiting = &struct{ Reason, Message string }{reason, message}
+	return c
+}
+
+func ended(name string, code int) container {
+	c := waiting(name, "CrashLoopBackOff", "")
+	c.LastState.Terminated = &struct {
+		ExitCode        int
+		Reason, Message string
+	}{code, "Error", ""}
+	return c
 }

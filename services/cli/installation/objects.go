@@ -67,7 +67,9 @@ type status struct {
 }
 
 type container struct {
+	Name         string
 	Image        string
+	Ready        bool
 	RestartCount int
 	State        state
 	LastState    state
@@ -81,6 +83,34 @@ type state struct {
 		Reason   string
 		Message  string
 	}
+}
+
+// health is 0 of a container that does not run, 1 of one that is not ready, and 2 of one that is.
+func (c container) health() int {
+	switch {
+	case c.State.Running == nil:
+		return 0
+	case !c.Ready:
+		return 1
+	}
+	return 2
+}
+
+func (c container) lacksImage() bool {
+	return c.State.Waiting != nil && strings.Contains(c.State.Waiting.Reason, "Image")
+}
+
+// stands says how a container that does not run stands, and what to do if that is known without its log.
+func (c container) stands() (how, next string) {
+	for _, one := range []state{c.State, c.LastState} {
+		if ended := one.Terminated; ended != nil {
+			return fmt.Sprintf("has ended with %d (%s)", ended.ExitCode, ended.Reason), ""
+		}
+	}
+	if waits := c.State.Waiting; waits != nil {
+		return fmt.Sprintf("is not made (%s): %s", waits.Reason, waits.Message), "see to what it says: Kubernetes tries again"
+	}
+	return "does not run", ""
 }
 
 // read reads a list as `kubectl get -o json` writes it.

@@ -58,23 +58,52 @@ func (s *State) whyPod(workload, pod object) (why, next string) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return s.whyNotMade(pod)
 	}
-	is := troubled(pod.Status.ContainerStatuses)
+	is := troubled(pod)
 	switch waits := is.State.Waiting; {
 	case pod.Status.Phase == "Failed":
 		return "it has failed: " + cmp.Or(pod.Status.Message, pod.Status.Reason, "its container has ended"), "Kubernetes makes another"
-	case is.State.Running != nil:
-		return s.whyUnready(workload, pod)
-	case waits != nil && strings.Contains(waits.Reason, "Image"):
-		return s.whyNoImage(workload, pod, is)
 	case waits != nil && slices.Contains([]string{"ContainerCreating", "PodInitializing"}, waits.Reason):
 		return s.whyNotMade(pod)
+	case is.Name != pod.label("component"):
+		return s.whyAdded(pod, is)
+	case is.State.Running != nil:
+		return s.whyUnready(workload, pod)
+	case is.lacksImage():
+		return s.whyNoImage(workload, pod, is)
 	}
 	return s.whyEnded(workload, pod, is)
 }
 
-// troubled returns the container of a pod that does not run, or any if all do. A user may have added some to the chart's.
-func troubled(all []container) container {
-	return all[max(0, slices.IndexFunc(all, func(c container) bool { return c.State.Running == nil }))]
+// troubled returns the container that keeps a pod from being ready: one that does not run, else one that is not ready, and the chart's
+// before those that are added to it. It is the chart's if nothing is wrong with any.
+func troubled(pod object) container {
+	all := slices.Clone(pod.Status.ContainerStatuses)
+	slices.SortStableFunc(all, func(a, b container) int {
+		switch own := pod.label("component"); {
+		case a.health() != b.health():
+			return a.health() - b.health()
+		case a.Name == own:
+			return -1
+		case b.Name == own:
+			return 1
+		}
+		return 0
+	})
+	return all[0]
+}
+
+// whyAdded says what is wrong with a container that is not the chart's. What explains the chart's does not explain it, and their logs say nothing of it.
+func (s *State) whyAdded(pod object, is container) (why, next string) {
+	its := "its container " + is.Name + ", which is not the chart's, "
+	next = s.kubectl("logs -c "+is.Name, pod) + " says more"
+	switch {
+	case is.State.Running != nil:
+		return its + "runs and is not ready", next
+	case is.lacksImage():
+		return fmt.Sprintf("%slacks its image %s: %s", its, is.Image, is.State.Waiting.Message), "push the image, or name another in " + valuesOf(pod.label("component"), "extraContainers") + ", if the container is from there"
+	}
+	why, see := is.stands()
+	return its + why, cmp.Or(see, next)
 }
 
 // whyNowhere says why a pod is on no node.
@@ -196,15 +225,11 @@ func (s *State) whyEnded(workload, pod object, is container) (why, next string) 
 	if pod.label("component") == "manager" && workload.Kind == "Deployment" {
 		next = "see to the etcd, if it is that, and to store.external; " + next
 	}
-	for _, one := range []state{is.State, is.LastState} {
-		if ended := one.Terminated; ended != nil {
-			return fmt.Sprintf("its container has ended with %d (%s)%s", ended.ExitCode, ended.Reason, s.complaint(pod.label("component"))), next
-		}
+	why, see := is.stands()
+	if see == "" {
+		why += s.complaint(pod.label("component"))
 	}
-	if is.State.Waiting != nil {
-		return fmt.Sprintf("its container is not made (%s): %s", is.State.Waiting.Reason, is.State.Waiting.Message), "see to what it says: Kubernetes tries again"
-	}
-	return "its container does not run", next
+	return "its container " + why, cmp.Or(see, next)
 }
 
 // complaint returns what the log of a part has complained of last, after a colon: a warning or an error, where its lines are JSON as
