@@ -21,7 +21,8 @@ type Found struct {
 	info   Info
 }
 
-// Find looks for what may be the object already; nil is that nothing may. It reads no content.
+// Find looks for what may be the object already; nil is that nothing may. It reads no content, except for the hashes of a directory that
+// is to have them, if that is as long as the object.
 func Find(ctx context.Context, dir string, info Info) (*Found, error) {
 	if err := info.check(); err != nil {
 		return nil, err
