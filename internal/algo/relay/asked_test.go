@@ -167,7 +167,7 @@ func TestChildThatHasAskedIsAwaitedAgain(t *testing.T) {
 	a.wantSkip(0, "Rx2 is about to come back")
 }
 
-// Two children that wait for the others have their turn when no other asks for anything, though the end has not come: nobody else may ever
+// A child that waits for the others has its turn when no other asks for anything, though the end has not come: nobody else may ever
 // have it come.
 func TestChildThatWaitsHasItsTurnWithoutTheEnd(t *testing.T) {
 	for name, leave := range map[string]func(a *agent){
