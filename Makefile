@@ -27,17 +27,21 @@ install: ## what was built, and units for systemd, below PREFIX=/usr/local or /u
 run: build ## start a standalone server and show the main job at work
 	go run ./e2e/demo bin
 
-# What measures time in emulated networks runs after all else, and always: it builds the programs that it runs. Two packages run at a
-# time, the longest first, which mostly waits; but for a test of 500 handshakes at once, which has the machine to itself.
+# What measures time in emulated networks runs after all else. Two packages run at a time, the longest first, which mostly waits; but for
+# a test of 500 handshakes at once, which has the machine to itself.
 MEASURING := $(addprefix ./e2e/,$(addsuffix /...,gather faults replicas versions datagrams fleet lab peers papers))
 ALONE := TestC64BuffersOfACrowd
 
+# What tests run as programs is built once for all of them, and named by what it contains, so that go's cache of results knows
+# them: what passed is not run again while tests and programs are the same. GOTESTFLAGS=-count=1 runs all.
+PROGRAMS = GROUPCAST_PROGRAMS=$$(go run ./e2e/programs out/programs) || exit 1; export GROUPCAST_PROGRAMS;
+
 # Most tests wait for something: more run at once than there are processors. What fails keeps nothing else from being run.
 test: ## all that needs no cluster, network or tool installed by hand
-	status=0; \
+	$(PROGRAMS) status=0; \
 	go test -timeout 30m -p 3 -parallel 6 $(GOTESTFLAGS) $$(go list ./... | grep -vE '/e2e/(lab|fleet|faults|datagrams|gather|replicas|versions|envoy|papers|peers|builds|licences)') || status=1; \
-	go test -timeout 30m -count 1 -p 2 $(GOTESTFLAGS) -skip '^$(ALONE)$$' $(MEASURING) || status=1; \
-	go test -timeout 30m -count 1 $(GOTESTFLAGS) -run '^$(ALONE)$$' ./e2e/gather || status=1; \
+	go test -timeout 30m -p 2 $(GOTESTFLAGS) -skip '^$(ALONE)$$' $(MEASURING) || status=1; \
+	go test -timeout 30m $(GOTESTFLAGS) -run '^$(ALONE)$$' ./e2e/gather || status=1; \
 	exit $$status
 
 race: ## the tests under the race detector

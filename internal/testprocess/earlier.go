@@ -24,11 +24,16 @@ func EarlierBinary(t testing.TB, importPath string) string {
 
 // BuildEarlier builds a command of this module as it was in the version before, as Build does.
 func BuildEarlier(importPath string) (binary string, err error) {
+	if prepared, found := prepared(earlierDir, importPath); found {
+		return prepared, nil
+	}
 	module, err := once(earlier, unpackEarlier)
 	if err != nil {
-		return "", fmt.Errorf("unpack the version before: %w", err)
+		return "", err
 	}
-	return once("earlier "+importPath, func(dir string) (string, error) { return build(importPath, filepath.Dir(module), dir) })
+	return once("earlier "+importPath, func(dir string) (string, error) {
+		return built(dir, importPath), build(filepath.Dir(module), dir, importPath)
+	})
 }
 
 // unpackEarlier unpacks the sources of the version before.
@@ -39,7 +44,7 @@ func unpackEarlier(dir string) (module string, err error) {
 	}
 	packed := filepath.Join(filepath.Dir(string(today)), earlier)
 	if said, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, said)
+		return "", fmt.Errorf("unpack the version before: %w: %s", err, said)
 	}
 	module = filepath.Join(dir, "go.mod")
 	_, err = os.Stat(module)

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,9 +27,12 @@ func Binary(t testing.TB, importPath string) string {
 }
 
 // Build builds a command of this module or of a module that it depends on, once per
-// process, and returns the program's file, which is there until Remove.
+// process, and returns the program's file, which is there until Remove. What Prepare has built is taken as it is.
 func Build(importPath string) (binary string, err error) {
-	return once(importPath, func(dir string) (string, error) { return build(importPath, "", dir) })
+	if prepared, found := prepared("", importPath); found {
+		return prepared, nil
+	}
+	return once(importPath, func(dir string) (string, error) { return built(dir, importPath), build("", dir, importPath) })
 }
 
 // once makes a file in a directory of its own, once per process.
@@ -44,16 +49,27 @@ func once(what string, produce func(dir string) (file string, err error)) (file 
 
 var files sync.Map // from what a file is to a func() (string, error)
 
-// build builds a command of the module in the directory sources; "" is the present one.
-func build(importPath, sources, to string) (string, error) {
-	binary := filepath.Join(to, filepath.Base(filepath.Dir(importPath))+"-"+filepath.Base(importPath))
-	command := exec.Command("go", "build", "-trimpath", "-o", binary, importPath)
+// build builds commands of the module in the directory sources; "" is the present one. They know nothing of a commit, so
+// that they are the same while their sources are.
+func build(sources, to string, packages ...string) error {
+	command := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", to + "/"}, packages...)...)
 	command.Dir, command.Env = sources, append(os.Environ(), "CGO_ENABLED=0") // as users build it
 	if text, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", importPath, err, text)
+		return fmt.Errorf("build %s: %w\n%s", packages, err, text)
 	}
-	return binary, nil
+	return nil
 }
+
+// built returns the file that a command is in once it is built.
+func built(dir, importPath string) string {
+	name := path.Base(importPath)
+	if version.MatchString(name) { // a module's major version is not the name of what it builds
+		name = path.Base(path.Dir(importPath))
+	}
+	return filepath.Join(dir, name)
+}
+
+var version = regexp.MustCompile(`^v[0-9]+$`)
 
 // Exit ends a package's TestMain: what was built is removed.
 func Exit(status int) {
