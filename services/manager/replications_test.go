@@ -72,13 +72,12 @@ func TestReplicationCompletes(t *testing.T) {
 }
 
 // Each replica is told a key for its own name, and the sender what these keys are derived from. The sender is told which replicas are of an
-// earlier version, and prove nothing, until a later version has come in their place.
+// earlier version, and prove nothing, until they say otherwise.
 func TestReplicasProveTheirNames(t *testing.T) {
 	s := newSite(t, mustRead(t, managertest.Start(t).Access))
 	sender, one := s.replicator(t, "s", "rack1"), s.replicator(t, "r1", "rack1")
 	s.earlier = true
-	config := letIn(t, s.config, "replicator", "r2")
-	two := s.register(t, "r2", config, "rack1")
+	two := s.replicator(t, "r2", "rack1")
 	begun := s.begin(t, "r1,r2")
 	duty := sender.has(t, begun.ID, "the sender", isTask)
 	if got := duty.GetSend().GetUnproven(); len(got) != 1 || got[0] != "r2" || len(duty.GetSend().GetNameSecret()) != 32 || bytes.Equal(duty.GetSend().GetNameSecret(), duty.GetKey()) {
@@ -94,7 +93,7 @@ func TestReplicasProveTheirNames(t *testing.T) {
 		}
 	}
 	s.earlier = false
-	s.register(t, "r2", config, "rack1")
+	two.moves <- func(r *replicav1.Registration) { r.ProvesName = true } // to a manager that hears it, from one of an earlier version
 	sender.has(t, begun.ID, "told that all prove their names", func(task *replicav1.Task) bool { return len(task.GetSend().GetUnproven()) == 0 })
 }
 
@@ -285,7 +284,7 @@ func TestReplicationOfMachinesThatMove(t *testing.T) {
 	begun := s.begin(t, "r1")
 	for _, r := range []*replicator{sender, one} {
 		r.has(t, begun.ID, "told", isTask)
-		r.moves <- []string{"rack2", "rack3"}
+		r.moves <- func(r *replicav1.Registration) { r.Lans = []string{"rack2", "rack3"} }
 	}
 	eventually(t, 20*time.Second, "both are on other LANs", func() bool {
 		all, err := s.client.Replicators(t.Context())

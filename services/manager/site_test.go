@@ -21,7 +21,7 @@ type replicator struct {
 	stop  context.CancelFunc
 	ended chan error
 	wake  chan struct{}
-	moves chan []string // the LANs that it is on from then on
+	moves chan func(*replicav1.Registration) // what is otherwise when it registers again
 
 	mu      sync.Mutex
 	tasks   map[string]*replicav1.Task // nil before the first list
@@ -57,7 +57,7 @@ func (s *site) register(t *testing.T, name string, config sdk.Config, lans ...st
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replicator{
 		name: name, stop: cancel, ended: make(chan error, 1), wake: make(chan struct{}, 1),
-		moves: make(chan []string), report: new(replicav1.Report), changed: make(chan struct{}),
+		moves: make(chan func(*replicav1.Registration)), report: new(replicav1.Report), changed: make(chan struct{}),
 	}
 	t.Cleanup(cancel)
 	registration := &replicav1.Registration{
@@ -78,10 +78,10 @@ func (r *replicator) attend(ctx context.Context, link *uplink.Uplink, registrati
 	for {
 		inner, end := context.WithCancelCause(ctx)
 		var moving sync.WaitGroup
-		var lans []string
+		var move func(*replicav1.Registration)
 		moving.Go(func() {
 			select {
-			case lans = <-r.moves:
+			case move = <-r.moves:
 				end(uplink.ErrAnew)
 			case <-inner.Done():
 			}
@@ -89,10 +89,10 @@ func (r *replicator) attend(ctx context.Context, link *uplink.Uplink, registrati
 		err := link.RegisterReplicator(inner, registration, uplink.Duty{Report: r.says, Assign: r.assign, Wake: r.wake})
 		end(nil)
 		moving.Wait()
-		if err != nil || lans == nil {
+		if err != nil || move == nil {
 			return err
 		}
-		registration.Lans = lans
+		move(registration)
 	}
 }
 

@@ -28,12 +28,8 @@ func asksBack(c *receive.Config) {
 // asks has a sender believe nobody without a proof but those that it is told of.
 func asks(unproven string) func(*send.Config) {
 	return func(c *send.Config) {
-		c.NameKey = func(name string) []byte {
-			if name == unproven {
-				return nil
-			}
-			return wire.NameKey(nameSecret, name)
-		}
+		c.NameKey = func(name string) []byte { return wire.NameKey(nameSecret, name) }
+		c.Unproven = func(name string) bool { return name == unproven }
 	}
 }
 
@@ -94,8 +90,9 @@ func TestC43MemberSends(t *testing.T) {
 	forged := evil.sendAside(ctx, forEver, func(c *send.Config) {
 		c.Receivers, c.Patience, c.NameKey = 2, 3*time.Second, func(string) []byte {
 			joined()
-			return nil
+			return []byte("that of another name, of 32 bytes")
 		}
+		c.Unproven = func(string) bool { return true }
 	})
 	receipts := []<-chan received{b.receive(ctx, 0, asksBack), b.receive(ctx, 1, asksBack)}
 	<-heard
@@ -106,4 +103,15 @@ func TestC43MemberSends(t *testing.T) {
 	result, err := b.send(ctx, asks(""), func(c *send.Config) { c.Receivers = 3 })
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1, 2)
+}
+
+// A replica that is taken for one of an earlier version, as it registered with a manager of that, and proves its name nevertheless,
+// takes part: whether it wants the sender to prove itself or not.
+func TestTakenForAnEarlierVersion(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(1_000_000)
+	receipts := []<-chan received{b.receive(t.Context(), 0, asksBack), b.receive(t.Context(), 1, proves)}
+	result, err := b.send(t.Context(), asks(""), func(c *send.Config) { c.Unproven = func(string) bool { return true } })
+	b.wantComplete(result, err, receipts...)
+	b.wantCopies(0, 1)
 }

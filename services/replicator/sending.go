@@ -126,7 +126,7 @@ func (s *sending) sendTo(ctx context.Context, l *leg) error {
 		Log:      s.log.With("replication", j.sending.GetReplication(), "lan", l.task.GetLan()),
 		Progress: func(p send.Progress) { s.sent(l, p) },
 	}, send.Config{
-		Place: place, Key: s.key, NameKey: func(name string) []byte { return s.nameKey(j, s.task, name) }, Turn: func() send.Turn { return s.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
+		Place: place, Key: s.key, NameKey: nameKey(s.task), Unproven: func(name string) bool { return s.isUnproven(j, name) }, Turn: func() send.Turn { return s.turn(j) }, Source: from, Receivers: int(l.task.GetAwaited()), Wait: gathering,
 		Ceiling: s.ceiling(place.Interface, s.task.GetMaxBytesPerSecond()), Slow: slow, Patience: silence, Leaves: true,
 		Stay: func() time.Time { return s.stays(l) },
 	})
@@ -173,15 +173,20 @@ func opening(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
-// nameKey returns the key by which a replica has to prove its name: nil if it cannot, for it is of an earlier version, or the
-// managers are.
-func (w *worker) nameKey(j *job, task *replicav1.SendTask, name string) []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(task.GetNameSecret()) == 0 || slices.Contains(j.unproven, name) {
+// nameKey returns the keys by which replicas prove their names: nil if the managers, of an earlier version, know of none.
+func nameKey(task *replicav1.SendTask) func(name string) []byte {
+	if len(task.GetNameSecret()) == 0 {
 		return nil
 	}
-	return wire.NameKey(task.GetNameSecret(), name)
+	return func(name string) []byte { return wire.NameKey(task.GetNameSecret(), name) }
+}
+
+// isUnproven reports whether the managers take a replica for one of an earlier version, which proves nothing. They may be wrong: while
+// they are upgraded, a replica can have registered with one that did not know of proofs.
+func (w *worker) isUnproven(j *job, name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(j.unproven, name)
 }
 
 // turn returns what the managers have changed last for a job.

@@ -3,7 +3,6 @@ package replication
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -128,15 +127,17 @@ func (d *Desk) Register(ctx context.Context, name string, asked *replicav1.Regis
 		if err != nil {
 			return ledger.Plan{}, fmt.Errorf("replicator %q, %w", name, err)
 		}
+		registered := current.GetRegisterTime()
 		if incarnation = current.GetIncarnation(); !goesOn {
-			incarnation = d.ledger.Next()
-		} else if slices.Equal(asked.GetLans(), current.GetLans()) {
-			return ledger.Plan{}, nil
+			incarnation, registered = d.ledger.Next(), timestamppb.Now()
 		}
 		record := &replicav1.Replicator{
 			Name: name, Incarnation: incarnation, Node: asked.GetNode(), Lans: asked.GetLans(), Labels: asked.GetLabels(),
-			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: timestamppb.Now(), ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
+			Sources: asked.GetSources(), Targets: asked.GetTargets(), Devices: asked.GetDevices(), RegisterTime: registered, ProvesName: asked.GetProvesName(), TakesKeys: asked.GetTakesKeys(),
 			ProvesSending: asked.GetProvesSending(),
+		}
+		if goesOn && proto.Equal(record, current.Replicator) {
+			return ledger.Plan{}, nil
 		}
 		return ledger.PutMessage(view.ReplicatorKey(name), record, current.Changed)
 	})

@@ -47,19 +47,18 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 	if s.isOut(j.Name) {
 		return who{}, nil, false
 	}
-	var key []byte
-	if s.config.NameKey != nil {
-		key = s.config.NameKey(j.Name)
-	}
-	if key == nil {
+	if s.config.NameKey == nil {
 		return who{j.Name, from.Addr()}, nil, true
 	}
+	key := s.config.NameKey(j.Name)
 	mutual, own := s.announcement().MutualKey(key), s.private.PublicKey().Bytes()
 	switch {
 	case s.secrets.current.IsProven(mutual, own, public, j):
 		return who{name: j.Name}, mutual, true
 	case s.secrets.current.IsProven(key, own, public, j): // of an earlier version, or its managers do not know that this sender can
 		return who{name: j.Name}, nil, true
+	case s.config.Unproven != nil && s.config.Unproven(j.Name):
+		return who{j.Name, from.Addr()}, nil, true
 	case !s.hasWarned:
 		s.hasWarned = true // once: there may be any number of them
 		s.env.Log.Warn("somebody joins under a name and does not prove it: not taken", "receiver", j.Name, "address", from.String())

@@ -38,9 +38,10 @@ type Config struct {
 	Place multicast.Place
 	// Key is the group's: whoever has it may send and receive.
 	Key []byte
-	// NameKey returns the key by which a receiver has to prove that a name is its own, or nil if that is believed without proof. NameKey
-	// may be nil: no receiver is asked.
-	NameKey func(name string) []byte
+	// NameKey returns the key by which a receiver proves that a name is its own, and Unproven whether it is believed without that: it may
+	// be of an earlier version, and may not. Each may be nil: no receiver is asked, or all are.
+	NameKey  func(name string) []byte
+	Unproven func(name string) bool
 	// Turn returns what the managers have changed since it began. It may be nil.
 	Turn func() Turn
 	// Source is what is replicated.
