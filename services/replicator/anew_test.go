@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,10 @@ func (b *bench) makeAnew(host *lab.Host, last byte) {
 		own.IP = append(own.IP.To4()[:3:3], last)
 		device := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: anew, ParentIndex: under.Index}, Mode: netlink.MACVLAN_MODE_BRIDGE}
 		if err := netlink.LinkAdd(device); err != nil {
+			return err
+		}
+		// The interface below it would answer for its address, too, and what came there would not have come to this one.
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0); err != nil {
 			return err
 		}
 		if err := netlink.AddrAdd(device, &netlink.Addr{IPNet: own}); err != nil {
