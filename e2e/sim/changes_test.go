@@ -31,6 +31,10 @@ func TestOnlyWhatMembersLackIsSent(t *testing.T) {
 			},
 			most: 3*size/files + 512<<10,
 		},
+		"all have it at other paths": {
+			change: func(w *world, _, it string) { w.must(os.Rename(filepath.Join(it, "d0"), filepath.Join(it, "before"))) },
+			most:   256 << 10,
+		},
 		"all have it": {
 			change: func(*world, string, string) {},
 			most:   64 << 10,
@@ -115,7 +119,7 @@ func (w *world) plantEarlier(p parcel) {
 	}
 }
 
-// alter may remove a file, write into it, or add another beside it.
+// alter may remove a file, write into it, rename it, or add another beside it.
 func alter(path string, random *rand.Rand) error {
 	switch random.IntN(6) {
 	case 0:
@@ -129,6 +133,8 @@ func alter(path string, random *rand.Rand) error {
 		}
 		content[random.IntN(len(content))]++
 		return os.WriteFile(path, slices.Clone(content), 0o600)
+	case 3:
+		return os.Rename(path, path+"-renamed")
 	}
 	return nil
 }

@@ -13,10 +13,11 @@ import (
 // Earlier is the directory that has a landing's name, compared piece by piece with the one that lands: what it has of that need not come
 // again. Everything that is taken from it is hashed again then, so that it may change meanwhile.
 type Earlier struct {
-	root   *os.Root
-	layout *layout
-	reader pieceReader
-	runs   []run
+	root      *os.Root
+	layout    *layout
+	reader    pieceReader
+	elsewhere map[string]string // from the paths of files that land to those where they are compared, if these are others
+	runs      []run
 }
 
 // run is what an earlier directory has of an object: the bytes between two offsets.
@@ -36,11 +37,16 @@ func (l *Landing) Earlier(ctx context.Context) (*Earlier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the earlier %s: %w", l.info.Name, err)
 	}
-	return &Earlier{root: root, layout: now.layout, reader: pieceReader{size: now.layout.pieces, pulse: pulse.Of(ctx)}}, nil
+	return &Earlier{
+		root: root, layout: now.layout, reader: pieceReader{size: now.layout.pieces, pulse: pulse.Of(ctx)}, elsewhere: make(map[string]string),
+	}, nil
 }
 
 // Compare reads the earlier directory, as far as it may have something of the one that lands.
 func (e *Earlier) Compare(ctx context.Context) error {
+	if err := e.find(ctx); err != nil {
+		return fmt.Errorf("look for what was renamed: %w", err)
+	}
 	for i := range e.layout.entries {
 		if err := e.compareFile(ctx, &e.layout.entries[i]); err != nil {
 			return fmt.Errorf("compare %s: %w", e.layout.entries[i].path, err)
@@ -49,7 +55,8 @@ func (e *Earlier) Compare(ctx context.Context) error {
 	return nil
 }
 
-// compareFile compares a file with the earlier one at its path. What is no file there, or cannot be read, has to come.
+// compareFile compares a file with the earlier one at its path, or where else it was found. What is no file there, or cannot be read,
+// has to come.
 func (e *Earlier) compareFile(ctx context.Context, now *entry) error {
 	if now.size == 0 {
 		return nil
@@ -71,9 +78,13 @@ func (e *Earlier) compareFile(ctx context.Context, now *entry) error {
 	return nil
 }
 
-// open opens the earlier file at the path of one that lands, and returns its size. It returns nil if there is none.
+// open opens the earlier file that one that lands is compared with, and returns its size. It returns nil if there is none.
 func (e *Earlier) open(now *entry) (*os.File, uint64) {
-	file, info, err := openPlain(e.root, now.path, os.O_RDONLY)
+	path, isElsewhere := e.elsewhere[now.path]
+	if !isElsewhere {
+		path = now.path
+	}
+	file, info, err := openPlain(e.root, path, os.O_RDONLY)
 	if err != nil {
 		return nil, 0
 	}

@@ -92,6 +92,39 @@ func TestOnlyChangesCome(t *testing.T) {
 	}
 }
 
+// What was renamed need not come, nor what is in a directory that was, nor a copy of something; of what was changed as well, pieces come.
+func TestRenamedFilesDoNotCome(t *testing.T) {
+	alike := block('a', 3)
+	before := map[string]string{
+		"it/v1/model": block('m', 6.5), "it/v1/d/tiny": "tiny", "it/v1/d/edited": block('e', 4), "it/original": block('o', 2),
+		"it/alike": alike, "it/as long": alike[:len(alike)-1] + "x", "it/other": block('x', 3), "it/is a directory/now": block('p', 1),
+	}
+	edited := []byte(before["it/v1/d/edited"])
+	copy(edited[100<<10:], "another")
+	after := map[string]string{
+		"it/v2/model": before["it/v1/model"], "it/v2/d/tiny": "tiny", "it/v2/d/edited": string(edited), "it/original": block('o', 2), "it/copy": block('o', 2),
+		"it/as long, renamed": alike[:len(alike)-1] + "x", "it/new": block('n', 3), "it/is a directory": block('p', 1),
+	}
+	from, to := t.TempDir(), t.TempDir()
+	plant(t, to, before)
+	plant(t, from, after)
+	if err := os.Symlink("other", filepath.Join(to, "it/new")); err != nil { // that nothing is taken from
+		t.Fatal(err)
+	}
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	const lacking = (64 + 64 + 3*64) << 10 // of the edited one, of the one that begins like two, and the new one, in whole pieces
+	if came := takeLacking(t, source, landing); came > lacking {
+		t.Errorf("%d bytes of %d came, want at most %d", came, source.Info().Length, lacking)
+	}
+	if err := landing.Complete(source.Info().Length, rootOf(t, source), true); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tree(t, from), tree(t, to)); diff != "" {
+		t.Errorf("-sent +landed:\n%s", diff)
+	}
+}
+
 // What changes after it was compared is not taken over: it has to come.
 func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
