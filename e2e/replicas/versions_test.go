@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
@@ -29,6 +31,25 @@ func TestReplicationBetweenVersions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Replicators that registered with a manager of the version before, which knew less of them, are known as they are to the one that
+// takes its place: multicast reaches them, from a sender that has registered only then.
+func TestManagerIsUpgradedBelowReplicators(t *testing.T) {
+	r := startRacksOf(t, []string{"manager"})
+	r.must(r.serving.Signal(syscall.SIGTERM))
+	r.must(r.serving.Wait())
+	r.earlier = nil
+	r.startManager()
+	r.must(r.store.process.Signal(syscall.SIGTERM))
+	r.must(r.store.process.Wait())
+	r.restart(r.store)
+	r.await("all replicators are online again", func() bool { return strings.Count(r.run(0, "replicator", "list"), " online ") == 5 })
+	begun := time.Now()
+	said := r.run(0, "replicate", "store:"+r.file("disk.img", 6<<20), "--to", "/mnt/replicas", "--on", "role=worker")
+	if strings.Count(said, " multicast ") < len(r.replicas) || !strings.Contains(said, "4 of 4 replicas") || time.Since(begun) > 8*time.Second {
+		t.Errorf("after %v, it said:\n%s", time.Since(begun), said)
 	}
 }
 
