@@ -33,8 +33,9 @@ MEASURING := $(addprefix ./e2e/,$(addsuffix /...,gather faults replicas versions
 ALONE := TestC64BuffersOfACrowd
 
 # What tests run as programs is built once for all of them, and named by what it contains, so that go's cache of results knows
-# them: what passed is not run again while tests and programs are the same. GOTESTFLAGS=-count=1 runs all.
-PROGRAMS = GROUPCAST_PROGRAMS=$$(go run ./e2e/programs out/programs) || exit 1; export GROUPCAST_PROGRAMS;
+# them: what passed is not run again while tests and programs are the same, and the kernel and what it permits. GOTESTFLAGS=-count=1 runs all.
+PROGRAMS = GROUPCAST_PROGRAMS=$$(go run ./e2e/programs out/programs) || exit 1; export GROUPCAST_PROGRAMS; \
+	export GROUPCAST_LAB="$$(uname -r) $$(id -u) $$(ls -l /dev/net/tun 2>&1)";
 
 # Most tests wait for something: more run at once than there are processors. What fails keeps nothing else from being run.
 test: ## all that needs no cluster, network or tool installed by hand

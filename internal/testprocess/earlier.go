@@ -24,8 +24,8 @@ func EarlierBinary(t testing.TB, importPath string) string {
 
 // BuildEarlier builds a command of this module as it was in the version before, as Build does.
 func BuildEarlier(importPath string) (binary string, err error) {
-	if prepared, found := prepared(earlierDir, importPath); found {
-		return prepared, nil
+	if dir := os.Getenv(Prepared); dir != "" {
+		return prepared(built(filepath.Join(dir, earlierDir), importPath))
 	}
 	module, err := once(earlier, unpackEarlier)
 	if err != nil {

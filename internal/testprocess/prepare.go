@@ -8,7 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Prepared is the variable that names the directory that Prepare returned.
@@ -16,16 +19,30 @@ const Prepared = "GROUPCAST_PROGRAMS"
 
 const earlierDir = "earlier" // in it, for the programs of the version before
 
-// prepared returns the file that Prepare has built of a command.
-func prepared(part, importPath string) (binary string, found bool) {
-	dir := os.Getenv(Prepared)
-	if dir == "" {
-		return "", false
+// helpers are programs of tests themselves. Some have one name: each is in a directory of its own.
+var helpers = []string{module + "e2e/faults/liar", module + "e2e/datagrams/member", module + "e2e/papers/member"}
+
+const module = "github.com/groupcast/groupcast/"
+
+// part returns the directory, in the one that is prepared, that a program is in.
+func part(importPath string) string {
+	if within, is := strings.CutPrefix(path.Dir(importPath), module+"e2e/"); is {
+		return within
 	}
-	binary = built(filepath.Join(dir, part), importPath)
-	_, err := os.Stat(binary)
-	return binary, err == nil
+	return ""
 }
+
+// prepared returns the file of a program that Prepare is to have built. One that was built now would be unknown to `go test`, which
+// would take results for its.
+func prepared(binary string) (string, error) {
+	if _, err := os.Stat(binary); err != nil {
+		return "", fmt.Errorf("%w: is it among what testprocess.Prepare builds?", err)
+	}
+	return binary, nil
+}
+
+// builtAt is when all that is prepared was made, for all that can be seen of it: `go test` looks at that, too.
+var builtAt = time.Unix(0, 0)
 
 // Prepare builds, once for many packages, what their tests run as programs: those of this module, of the version before,
 // and of modules that it depends on. The directory that has them is in into, and named by what they contain. Since `go
@@ -36,9 +53,14 @@ func Prepare(into string) (dir string, err error) {
 		return "", err
 	}
 	// What is built already is not linked again.
-	building := filepath.Join(into, "building")
-	if err := build("", building, "github.com/groupcast/groupcast/services/...", "github.com/groupcast/groupcast/e2e/faults/liar", "go.etcd.io/etcd/server/v3"); err != nil {
+	begun, building := time.Now(), filepath.Join(into, "building")
+	if err := build("", building, module+"services/...", "go.etcd.io/etcd/server/v3"); err != nil {
 		return "", err
+	}
+	for _, helper := range helpers {
+		if err := build("", filepath.Join(building, part(helper)), helper); err != nil {
+			return "", err
+		}
 	}
 	sources, err := os.MkdirTemp("", "groupcast-earlier-")
 	if err != nil {
@@ -51,6 +73,9 @@ func Prepare(into string) (dir string, err error) {
 	if err := build(sources, filepath.Join(building, earlierDir), "./services/..."); err != nil {
 		return "", err
 	}
+	if err := settle(building, begun); err != nil {
+		return "", err
+	}
 	sum, err := contents(building)
 	if err != nil {
 		return "", err
@@ -60,6 +85,21 @@ func Prepare(into string) (dir string, err error) {
 		return dir, nil
 	}
 	return dir, publish(into, building, dir)
+}
+
+// settle removes what nothing has built since then, and makes all else as old as ever.
+func settle(building string, begun time.Time) error {
+	return eachFile(building, func(name string) error {
+		name = filepath.Join(building, name)
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if info.ModTime().Before(begun.Truncate(time.Second)) {
+			return os.Remove(name)
+		}
+		return os.Chtimes(name, builtAt, builtAt)
+	})
 }
 
 // contents returns a short name for what is in a directory.

@@ -29,8 +29,8 @@ func Binary(t testing.TB, importPath string) string {
 // Build builds a command of this module or of a module that it depends on, once per
 // process, and returns the program's file, which is there until Remove. What Prepare has built is taken as it is.
 func Build(importPath string) (binary string, err error) {
-	if prepared, found := prepared("", importPath); found {
-		return prepared, nil
+	if dir := os.Getenv(Prepared); dir != "" {
+		return prepared(built(filepath.Join(dir, part(importPath)), importPath))
 	}
 	return once(importPath, func(dir string) (string, error) { return built(dir, importPath), build("", dir, importPath) })
 }

@@ -1,6 +1,7 @@
 package replicator_test
 
 import (
+	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"slices"
@@ -90,7 +91,7 @@ func TestC43MemberSends(t *testing.T) {
 	forged := evil.sendAside(ctx, forEver, func(c *send.Config) {
 		c.Receivers, c.Patience, c.NameKey = 2, 3*time.Second, func(string) []byte {
 			joined()
-			return []byte("that of another name, of 32 bytes")
+			return []byte("one that no name has of 32 bytes")
 		}
 		c.Unproven = func(string) bool { return true }
 	})
@@ -114,4 +115,38 @@ func TestTakenForAnEarlierVersion(t *testing.T) {
 	result, err := b.send(t.Context(), asks(""), func(c *send.Config) { c.Unproven = func(string) bool { return true } })
 	b.wantComplete(result, err, receipts...)
 	b.wantCopies(0, 1)
+}
+
+// Once a receiver has proved its name, nobody else has that without a proof, though the managers take it for one of an earlier version.
+func TestProvenOnceIsProven(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(3_000_000)
+	slowly := func(c *send.Config) { c.Ceiling, c.Receivers = 1_000_000, 1 }
+	proven := b.receive(t.Context(), 0, asksBack)
+	ctx, stop := context.WithCancel(limited(t))
+	defer stop()
+	begun := make(chan struct{})
+	begins := closing(begun)
+	b.told = func(p send.Progress) {
+		if p.Sent > 500_000 {
+			begins()
+		}
+	}
+	ended := make(chan send.Result, 1)
+	go func() {
+		result, err := b.send(t.Context(), asks(b.receivers[0].Name()), slowly)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- result
+	}()
+	<-begun
+	other := b.receive(ctx, 1, func(c *receive.Config) { c.Name = b.receivers[0].Name() })
+	result := <-ended
+	b.wantComplete(result, nil, proven)
+	if len(result.Members) != 1 {
+		t.Errorf("the members are %+v", result.Members)
+	}
+	stop()
+	<-other
 }

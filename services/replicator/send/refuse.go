@@ -57,13 +57,29 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 		return who{name: j.Name}, mutual, true
 	case s.secrets.current.IsProven(key, own, public, j): // of an earlier version, or its managers do not know that this sender can
 		return who{name: j.Name}, nil, true
-	case s.config.Unproven != nil && s.config.Unproven(j.Name):
+	case s.config.Unproven != nil && s.config.Unproven(j.Name) && !s.hasProven(j.Name):
 		return who{j.Name, from.Addr()}, nil, true
 	case !s.hasWarned:
 		s.hasWarned = true // once: there may be any number of them
 		s.env.Log.Warn("somebody joins under a name and does not prove it: not taken", "receiver", j.Name, "address", from.String())
 	}
 	return who{}, nil, false
+}
+
+// hasProven reports whether a receiver that is heard has proved that a name is its own. The caller has the lock.
+func (s *session) hasProven(name string) bool {
+	for _, p := range s.joined {
+		if p.who != (who{name: name}) || p.isOld {
+			continue
+		}
+		if s.rules == nil {
+			return true
+		}
+		if is := s.rules.Member(p.id); is.Outcome == algo.Running && !is.Silent {
+			return true
+		}
+	}
+	return false
 }
 
 // refusal is what a receiver said that cannot take part. It holds until the same receiver joins.
