@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -137,6 +138,23 @@ func startOn(t *testing.T, w *worker, target string) (ended chan *replicav1.Rece
 	return ended
 }
 
+// untilItStands waits until a call for what session agents are to carry does not return.
+func untilItStands(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for stands, deadline := 0, time.Now().Add(10*time.Second); stands < 3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no call stands")
+		}
+		all := strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n")
+		if slices.ContainsFunc(all, func(one string) bool { return strings.Contains(one, "[syscall") && strings.Contains(one, ").landAt(") }) {
+			stands++
+		} else {
+			stands = 0
+		}
+	}
+}
+
 // wantStalled wants that something ends because its disk does not answer.
 func wantStalled(t *testing.T, ended chan *replicav1.ReceiveReport) {
 	t.Helper()
@@ -195,7 +213,7 @@ func TestDiskThatIsUnmountedIsGivenUp(t *testing.T) {
 	keepBusy(t, below)
 	thaw := testdisk.Freeze(t, at)
 	ended := startOn(t, w, filepath.Join(at, "images"))
-	time.Sleep(100 * time.Millisecond)
+	untilItStands(t)
 	unmount()
 	wantStalled(t, ended)
 	if _, of := one.disks.all(); !slices.Equal(of, []string{at}) {
