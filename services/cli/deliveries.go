@@ -332,9 +332,14 @@ func settled(ctx context.Context, client *sdk.Client, d sdk.Delivery) sdk.Delive
 // sayUnkept says that members that join late can have an object from nowhere, though it was asked to be kept for them.
 func (a *app) sayUnkept(d sdk.Delivery) {
 	keeps := func(c sdk.CacheUse) bool { return c.Keeps }
-	if m := d.Measurements; d.Kind != sdk.Stream && d.Complete > 0 && m.Settled && !slices.ContainsFunc(m.Caches, keeps) {
-		fmt.Fprintln(a.stderr, "it is not kept for members that join late: no agent has all of it (groupcast agent list shows how large their caches are)")
+	if m := d.Measurements; d.Kind == sdk.Stream || d.Complete == 0 || !m.Settled || slices.ContainsFunc(m.Caches, keeps) {
+		return
 	}
+	why := "groupcast agent list shows how large their caches are"
+	if d.Changes {
+		why = "they took what members lacked; without --changes they take all"
+	}
+	fmt.Fprintf(a.stderr, "it is not kept for members that join late: no agent has all of it (%s)\n", why)
 }
 
 // mostReasons is how many members' reasons are told at once.

@@ -75,7 +75,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	addSize(flags, &p.rate, "rate", "bytes per second that it sends at most, as 100MB, 4096 at least; agents pass on what they have as fast as their links take it (no limit)")
 	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late, 24h at most; 0s does not hold it (10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
-	flags.BoolVar(&p.changes, "changes", false, "of a directory that members have under this name already, send each only what it lacks; DIR is read twice")
+	flags.BoolVar(&p.changes, "changes", false, "of a directory that members have under this name already, send each only what it lacks; DIR is read twice, and who joins after the end gets nothing of it")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
 	flags.BoolVar(&p.datagrams, "datagrams", false, fmt.Sprintf("with --stream: what is read at once, up to %d bytes, is a datagram", sdk.MaxDatagram))
 	flags.DurationVar(&p.options.Datagrams.Fresh, "fresh", 0, "with --datagrams: how old one may be when a member gets it, as 200ms, 1m at most (no bound)")

@@ -31,7 +31,10 @@ func (a *app) openChanges(ctx context.Context, p *push, dir string) (*sdk.Source
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
-	return source, err
+	if err != nil {
+		return nil, fmt.Errorf("with --changes: %w", err)
+	}
+	return source, nil
 }
 
 // keepInput reads standard input to its end into a file, so that its size is known. Interrupted, it keeps nothing.
