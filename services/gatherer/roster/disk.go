@@ -59,7 +59,8 @@ func (r *room) set(left, given uint64) uint64 {
 const leastRoom = 256 << 10
 
 // lookAtDisk finds out how much room the disk has beyond the reserve and what was asked for. It pauses all clients when
-// that is next to nothing, and lets them go on when it is clearly more again.
+// that is next to nothing, and lets them go on when it is clearly more again. Who was asked for more and has not sent it yet, as a
+// stream that is quiet for now, is not paused while that fits: of a small disk, it may be all the room that is left.
 func (r *Roster) lookAtDisk() {
 	// What comes or is asked for meanwhile may be counted twice: too little room is seen then, never too much.
 	given, taken := r.room.drawn(), r.outstanding()
@@ -74,17 +75,27 @@ func (r *Roster) lookAtDisk() {
 	was := r.full
 	// Where it was full, there has to be clearly more: it would be full again at once.
 	r.full = left < leastRoom || was && left < max(leastRoom, r.Reserve/4)
-	if r.full == was {
-		return
-	}
-	if r.full {
+	r.fits = free >= r.Reserve/2+taken
+	switch {
+	case r.full && !was:
 		r.Log.Error("the disk is full: clients are paused until there is room", "dir", r.Dir, "free", free, "asked", taken, "reserve", r.Reserve)
-	} else {
+	case was && !r.full:
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
+	case !r.full:
+		return
 	}
 	for _, client := range r.clients {
 		r.retell(client)
 	}
+}
+
+// mayGoOn reports whether a client may send what it was asked for although nobody is asked for more. The roster is locked.
+func (r *Roster) mayGoOn(client *Client) bool {
+	var asked uint64
+	for _, upload := range client.uploads {
+		asked += upload.asked()
+	}
+	return r.fits && asked >= leastRoom
 }
 
 const (

@@ -61,6 +61,32 @@ func TestReserveIsLeftOfTheDisk(t *testing.T) {
 	}
 }
 
+// Who was asked for all that there is room for, and has not sent it yet, may send it, and no more; anybody else waits. If something else
+// takes the room, all wait.
+func TestWhatWasAskedForMayCome(t *testing.T) {
+	const free = 1<<20 + 300<<10 // the reserve, and a little
+	f := start(t, policy.Policy{}, nil)
+	f.free.Store(free)
+	f.LookAtDisk()
+	alice := f.attach("alice")
+	quiet := f.open(alice, stream("s"))
+	f.open(f.attach("bob"), stream("s"))
+	f.LookAtDisk()
+	onlyBob, both := map[string]string{"bob": roster.DiskFull}, map[string]string{"alice": roster.DiskFull, "bob": roster.DiskFull}
+	f.wantPaused("alice was asked for all", onlyBob)
+	f.free.Store(free / 2)
+	f.LookAtDisk()
+	f.wantPaused("half the room is gone", both)
+	f.free.Store(free)
+	f.LookAtDisk()
+	f.wantPaused("it is there again", onlyBob)
+	asked := quiet.Upload.Settled().Credit
+	f.must(quiet.Upload.Came(make([]byte, asked-100<<10)))
+	f.free.Store(free - (asked - 100<<10))
+	f.LookAtDisk()
+	f.wantPaused("nearly all has come", both)
+}
+
 // A stream that may have no more on the disk, and asks again and again, takes none of the room that others have.
 func TestWhoMayHaveNoMoreTakesNoRoom(t *testing.T) {
 	f := start(t, policy.Policy{Rules: []policy.Rule{{Clients: []string{"alice"}, Share: policy.Share{MaxStored: 1 << 20}}}}, nil)

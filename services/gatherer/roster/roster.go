@@ -83,6 +83,7 @@ type Roster struct {
 	finished remembered
 	register *register
 	full     bool           // the disk has no room beyond the reserve
+	fits     bool           // all that was asked for does, for which some of the reserve may be used
 	room     room           // beyond it
 	scarce   bool           // windows are cut to the memory there is
 	lastID   uint64         // of a connection
@@ -271,7 +272,7 @@ func (r *Roster) retell(client *Client) {
 		switch {
 		case client.queued:
 			order.paused = Queued
-		case r.full:
+		case r.full && !r.mayGoOn(client):
 			order.paused = DiskFull
 		case client.allowed.isShort():
 			order.paused = TooMuch
