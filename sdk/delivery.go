@@ -105,6 +105,8 @@ type Measurements struct {
 	Caches              []CacheUse
 	// Settled says that this will not change any more: all agents have reported. Some do so a moment after the delivery has ended.
 	Settled bool
+	// CarriedBytes is how much the sender's links carried: less than SentBytes where all had a part already, more where it was sent twice.
+	CarriedBytes uint64
 }
 
 // Delivery is one sender's bytes to the members of a group.
@@ -123,7 +125,8 @@ type Delivery struct {
 	// Ended is zero while it runs.
 	Ended       time.Time
 	TreeVersion uint64
-	SentBytes   uint64
+	// SentBytes is up to where the sender is: it has sent all before, or members had it.
+	SentBytes uint64
 	// Members is how many were joined at the start, Complete and Failed how many of them ended that way.
 	Members, Complete, Failed int
 	// Receipts are in the order of the members' names; lists have none.
@@ -224,7 +227,7 @@ func newReceipt(m *groupv1.Receipt) Receipt {
 func newMeasurements(m *groupv1.Measurements) Measurements {
 	return Measurements{
 		SendBytesPerSecond: m.GetSendBytesPerSecond(), ReceptionBytesPerSecond: m.GetReceptionBytesPerSecond(),
-		EffectiveThroughput: m.GetEffectiveThroughput(), Settled: m.GetSettled(),
+		EffectiveThroughput: m.GetEffectiveThroughput(), Settled: m.GetSettled(), CarriedBytes: m.GetCarriedBytes(),
 		Links: convert(m.GetLinks(), func(l *groupv1.LinkUse) LinkUse {
 			return LinkUse{
 				From: l.GetFrom(), To: l.GetTo(), Bytes: l.GetBytes(), BytesPerSecond: l.GetBytesPerSecond(),

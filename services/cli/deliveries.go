@@ -162,9 +162,12 @@ func summary(d sdk.Delivery) string {
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
 	}
-	isKnown := d.State == sdk.DeliveryComplete && m.Settled && !slices.Contains(d.LeftOut, "links")
-	if sent := sentBy(d, d.Sender); d.Changes && isKnown && sent < d.Length {
-		return text + fmt.Sprintf("\nsent %s of %s: members had the rest", bytesize.Short(sent), bytesize.Short(d.Length))
+	if d.Changes && !d.Ended.IsZero() && m.CarriedBytes > 0 && m.CarriedBytes < d.Length {
+		text += fmt.Sprintf("\nsent %s of %s", bytesize.Short(m.CarriedBytes), bytesize.Short(d.Length))
+		if d.State == sdk.DeliveryComplete {
+			text += ": members had the rest"
+		}
+		return text
 	}
 	if m.SendBytesPerSecond == 0 {
 		return text
@@ -177,16 +180,6 @@ func summary(d sdk.Delivery) string {
 		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
 	}
 	return text
-}
-
-// sentBy returns how many bytes the links from a node carried.
-func sentBy(d sdk.Delivery, node string) (bytes uint64) {
-	for _, link := range d.Measurements.Links {
-		if link.From == node {
-			bytes += link.Bytes
-		}
-	}
-	return bytes
 }
 
 func (a *app) deliveryCommand() *cobra.Command {

@@ -28,7 +28,7 @@ type measuring struct {
 func (m measuring) measure() {
 	d := m.record.GetDelivery()
 	sending, known := m.sendTime()
-	result := &groupv1.Measurements{Links: m.links(), Caches: m.caches()}
+	result := &groupv1.Measurements{Links: m.links(), Caches: m.caches(), CarriedBytes: m.carried()}
 	if m.isReceived() {
 		result.ReceptionBytesPerSecond = m.ofCarried(m.reception())
 	}
@@ -58,8 +58,12 @@ func (m measuring) isReceived() bool {
 // sent that. What it has not told of any link yet counts as sent.
 func (m measuring) carried() uint64 { return m.progress.sentOver() + m.untold() }
 
-// untold is how much the sender has sent that it has not told of any link.
+// untold is how much the sender has sent that it has not told of any link. Of a directory with hashes it is taken to be nothing: all may have
+// had what is left.
 func (m measuring) untold() uint64 {
+	if m.progress.hashed && m.progress.nodes[m.progress.sender] != nil {
+		return 0
+	}
 	upTo := m.record.GetDelivery().GetSentBytes()
 	return upTo - min(upTo, m.progress.nodes[m.progress.sender].reported().GetBytes())
 }
@@ -81,7 +85,7 @@ func (m measuring) ofCarried(rate uint64) uint64 {
 }
 
 // sendTime returns how long the sender took to send what it has sent, if that is known. It may not be: the sender may have sent all before this
-// manager led. A stream, however, is sealed when all of it is sent.
+// manager led. A stream, however, is sealed when all of it is sent; and where members had the end already, the last that was sent is known.
 func (m measuring) sendTime() (time.Duration, bool) {
 	d := m.record.GetDelivery()
 	switch sealed := m.record.GetSealTime(); {
@@ -91,6 +95,9 @@ func (m measuring) sendTime() (time.Duration, bool) {
 		return m.now.Sub(m.progress.begun), true
 	case d.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM:
 		return max(sealed.AsTime().Sub(m.progress.begun), 0), true
+	case !m.progress.inherited:
+		last, sent := m.progress.lastSent()
+		return last.Sub(m.progress.begun), sent
 	}
 	return 0, false
 }

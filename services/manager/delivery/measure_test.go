@@ -169,6 +169,30 @@ func TestAllAgentsRest(t *testing.T) {
 	}
 }
 
+// Where members had the end already, the sender's time is that until it last sent something.
+func TestTheEndWasThere(t *testing.T) {
+	record := &managerv1.DeliveryRecord{
+		Delivery: &groupv1.Delivery{Sender: "s", Length: 1000, SentBytes: 1000, Sealed: true, State: groupv1.DeliveryState_DELIVERY_STATE_COMPLETE, Receipts: []*groupv1.Receipt{
+			{Member: "m", State: isComplete, Elapsed: durationpb.New(20 * time.Second)},
+		}},
+		SealTime: timestamppb.New(begin),
+	}
+	p := newProgress(view.Delivery{DeliveryRecord: record}, begin)
+	current, err := tree.Restore([]tree.Link{{Node: tree.Node{Name: "member/s", Kind: tree.Member}}, {Node: tree.Node{Name: "agent/a", Kind: tree.Agent}, Parent: "member/s"}}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.begun, p.sealed, p.length, p.hashed = begin, true, 1000, true
+	for _, at := range []float64{10, 15} { // nothing comes after the first report
+		p.take(p.sender, &groupv1.DeliveryReport{Bytes: 700, Fed: &groupv1.ChildReport{Name: "a", SentBytes: 40}}, current, after(at))
+	}
+	measuring{record, p, after(20)}.measure()
+	d := record.GetDelivery()
+	if m := d.GetMeasurements(); m.GetCarriedBytes() != 40 || d.GetReceipts()[0].GetStretch() != 2 {
+		t.Errorf("carried %d bytes with a stretch of %v", m.GetCarriedBytes(), d.GetReceipts()[0].GetStretch())
+	}
+}
+
 // What is sent again once all was sent, as for a member that begins anew, took none of the time in which that was.
 func TestWhatIsSentAgainIsNoRate(t *testing.T) {
 	record := &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s", Length: 1000, SentBytes: 1000, Sealed: true}}

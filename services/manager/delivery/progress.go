@@ -231,6 +231,16 @@ func (p *progress) sentOver() (bytes uint64) {
 	return bytes
 }
 
+// lastSent returns when the sender last sent anything, if it did.
+func (p *progress) lastSent() (last time.Time, sent bool) {
+	for way, use := range p.links {
+		if way.from == p.sender && use.bytes > 0 {
+			last, sent = moment.Latest(last, use.last), true
+		}
+	}
+	return last, sent
+}
+
 // sentBefore returns how much the sender sent over links that are no longer in the tree.
 func (p *progress) sentBefore(current *tree.Tree) (bytes uint64) {
 	for l, carried := range p.links {

@@ -1068,7 +1068,10 @@ type Measurements struct {
 	Links               []*LinkUse  `protobuf:"bytes,4,rep,name=links,proto3" json:"links,omitempty"`
 	Caches              []*CacheUse `protobuf:"bytes,5,rep,name=caches,proto3" json:"caches,omitempty"`
 	// All agents have told the last of what they did, or have had time to.
-	Settled       bool `protobuf:"varint,6,opt,name=settled,proto3" json:"settled,omitempty"`
+	Settled bool `protobuf:"varint,6,opt,name=settled,proto3" json:"settled,omitempty"`
+	// How much the sender's links carried: less than it has sent where all had a part already, as with hashes, and more where it sent
+	// something twice.
+	CarriedBytes  uint64 `protobuf:"varint,7,opt,name=carried_bytes,json=carriedBytes,proto3" json:"carried_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,6 +1146,13 @@ func (x *Measurements) GetSettled() bool {
 		return x.Settled
 	}
 	return false
+}
+
+func (x *Measurements) GetCarriedBytes() uint64 {
+	if x != nil {
+		return x.CarriedBytes
+	}
+	return 0
 }
 
 // TreeNode is where a member or an agent sits in a delivery's tree.
@@ -1415,7 +1425,7 @@ type Delivery struct {
 	EndTime    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// The version of the tree: it only grows.
 	TreeVersion uint64 `protobuf:"varint,11,opt,name=tree_version,json=treeVersion,proto3" json:"tree_version,omitempty"`
-	// How many bytes the sender has sent.
+	// Up to where the sender is: it has sent all before, or members had it.
 	SentBytes uint64 `protobuf:"varint,12,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
 	// How many members were joined at the start, and how many of them are COMPLETE or FAILED.
 	MemberCount   uint32 `protobuf:"varint,13,opt,name=member_count,json=memberCount,proto3" json:"member_count,omitempty"`
@@ -3255,14 +3265,15 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1b\n" +
 	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x14\n" +
 	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\x12\x14\n" +
-	"\x05keeps\x18\x05 \x01(\bR\x05keeps\"\xb4\x02\n" +
+	"\x05keeps\x18\x05 \x01(\bR\x05keeps\"\xd9\x02\n" +
 	"\fMeasurements\x121\n" +
 	"\x15send_bytes_per_second\x18\x01 \x01(\x04R\x12sendBytesPerSecond\x12;\n" +
 	"\x1areception_bytes_per_second\x18\x02 \x01(\x04R\x17receptionBytesPerSecond\x121\n" +
 	"\x14effective_throughput\x18\x03 \x01(\x01R\x13effectiveThroughput\x121\n" +
 	"\x05links\x18\x04 \x03(\v2\x1b.groupcast.group.v1.LinkUseR\x05links\x124\n" +
 	"\x06caches\x18\x05 \x03(\v2\x1c.groupcast.group.v1.CacheUseR\x06caches\x12\x18\n" +
-	"\asettled\x18\x06 \x01(\bR\asettled\"\xb6\x01\n" +
+	"\asettled\x18\x06 \x01(\bR\asettled\x12#\n" +
+	"\rcarried_bytes\x18\a \x01(\x04R\fcarriedBytes\"\xb6\x01\n" +
 	"\bTreeNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x18\n" +
