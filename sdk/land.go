@@ -91,6 +91,9 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	err = r.place().put(r.created, root, func() error {
 		return landing.Complete(assignment.GetLength(), root, r.isDurable())
 	})
+	if left := landing.Left(); left != nil {
+		r.session.client.log.Warn("not all of the directory that was replaced can be removed", "name", r.info.Name, "error", left)
+	}
 	if err != nil {
 		return Arrived{}, err
 	}

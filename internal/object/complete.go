@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/pulse"
 )
@@ -48,9 +45,13 @@ func (l *Landing) Complete(length uint64, root Root, durable bool) error {
 	case err != nil:
 		return l.fail(err)
 	}
-	_, _ = l.partial.remove(), l.end() // the object is there; what is left, Sweep removes
+	l.left = l.partial.remove()
+	_ = l.end() // the object is there
 	return nil
 }
+
+// Left says what of the directory that the object has replaced could not be removed, and where it is; nil if nothing is left.
+func (l *Landing) Left() error { return l.left }
 
 // checkWhole checks that what has landed is what was sent, and nothing else.
 func (l *Landing) checkWhole(known *layout, root Root) error {
@@ -119,112 +120,13 @@ func (l *Landing) rename(durable bool) error {
 	if err := checkFinal(dir.Root, l.info); err != nil {
 		return err
 	}
-	var err error
-	if l.replacesDirectory() {
-		err = l.exchange()
-	} else {
-		err = l.move(0)
-	}
-	if err != nil {
+	if err := l.takePlace(); err != nil {
 		return fmt.Errorf("rename to %s: %w", l.info.Name, err)
 	}
 	if !durable {
 		return nil
 	}
 	return dir.sync()
-}
-
-// exchange puts the object where the old directory is, and that where the object was. One that is closed to its owner is opened, since it
-// is moved, too, and closed again if it stays.
-func (l *Landing) exchange() error {
-	dir := l.partial.dir
-	err := l.move(unix.RENAME_EXCHANGE)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	old, statErr := dir.Lstat(l.info.Name)
-	if statErr != nil || old.Mode()&0o200 != 0 || dir.Chmod(l.info.Name, old.Mode()|0o200) != nil {
-		return err
-	}
-	if err = l.move(unix.RENAME_EXCHANGE); err != nil {
-		_ = dir.Chmod(l.info.Name, old.Mode())
-	}
-	return err
-}
-
-// move renames what has landed to the object's name.
-func (l *Landing) move(flags uint) error {
-	return renameFrom(l.partial.home, l.partial.dir, l.info.Name, flags)
-}
-
-func renameFrom(home, to folder, name string, flags uint) error {
-	for {
-		err := unix.Renameat2(int(home.handle.Fd()), contentName, int(to.handle.Fd()), name, flags)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
-// replacesDirectory reports whether there is a directory whose place the object takes.
-func (l *Landing) replacesDirectory() bool {
-	_, err := l.partial.dir.Lstat(l.info.Name)
-	return err == nil && l.info.Kind == Directory
-}
-
-// checkReplace returns an error if the object would have to take the place of a directory that only another user may move, or on a file
-// system that cannot exchange two at once, as NFS: that is tried in the partial, in which nothing has landed. In two steps there would be
-// neither between them.
-func (l *Landing) checkReplace() error {
-	if !l.replacesDirectory() {
-		return nil
-	}
-	if err := l.checkMovable(); err != nil {
-		return err
-	}
-	home := l.partial.home
-	if err := errors.Join(home.Mkdir(contentName, landingDirectory), home.Mkdir(headName, landingDirectory)); err != nil {
-		return err
-	}
-	err := renameFrom(home, home, headName, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.EINVAL) {
-		err = fmt.Errorf("%w: there is a directory %s, and its file system cannot put another in its place: move it away first", ErrName, l.info.Name)
-	}
-	return errors.Join(err, home.Remove(contentName), home.Remove(headName))
-}
-
-// checkMovable returns an error if this user can neither write to the directory that is there nor open it for that.
-func (l *Landing) checkMovable() error {
-	dir, name := l.partial.dir, l.info.Name
-	err := unix.Faccessat(int(dir.handle.Fd()), name, unix.W_OK, unix.AT_EACCESS|unix.AT_SYMLINK_NOFOLLOW)
-	if !errors.Is(err, unix.EACCES) {
-		return nil // the exchange will tell
-	}
-	there, statErr := dir.Lstat(name)
-	if statErr != nil {
-		return statErr
-	}
-	owner := there.Sys().(*syscall.Stat_t).Uid
-	if owner == uint32(os.Geteuid()) {
-		return nil
-	}
-	return fmt.Errorf("%w: there is a directory %s of another user (%d), which this one (%d) cannot move: move it away first", ErrName, name, owner, os.Geteuid())
-}
-
-// checkFinal returns an error if the object's name is that of something that it must not
-// take the place of.
-func checkFinal(dir *os.Root, info Info) error {
-	there, err := dir.Lstat(info.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.Kind == File && there.Mode().IsRegular() || info.Kind == Directory && there.IsDir() {
-		return nil
-	}
-	return fmt.Errorf("%w: %s is %s already, and a %v does not replace that", ErrName, info.Name, describe(there.Mode()), info.Kind)
 }
 
 // inspect makes sure that what will appear is what the table says, and nothing else.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,10 +216,7 @@ func TestWhatCannotBeComparedComes(t *testing.T) {
 
 // However many files there are, a piece is small enough to be held in memory, and there are not too many hashes.
 func TestPiecesAreBounded(t *testing.T) {
-	many := make([]uint64, 140_000)
-	for i := range many {
-		many[i] = 1 << 10
-	}
+	many := slices.Repeat([]uint64{1 << 10}, 140_000)
 	for name, test := range map[string]struct {
 		sizes      []uint64
 		mostHashes uint64
@@ -227,8 +225,9 @@ func TestPiecesAreBounded(t *testing.T) {
 		"a large one":                      {[]uint64{64 << 30}, 4 << 20},
 		"a tiny one":                       {[]uint64{1}, 32},
 		"none":                             {nil, 0},
+		"as many as a table has room for":  {slices.Repeat([]uint64{100 << 10}, 600_000), object.MaxTable - 600_000*(16+40)},
 	} {
-		piece, hashes := object.PiecesFor(test.sizes)
+		piece, hashes := object.PiecesFor(test.sizes, strings.Repeat("p", 40))
 		if piece < 64<<10 || piece > 16<<20 || hashes > test.mostHashes {
 			t.Errorf("%s: pieces of %d bytes, %d bytes of hashes; want 64 KiB to 16 MiB, %d bytes at most", name, piece, hashes, test.mostHashes)
 		}

@@ -49,11 +49,11 @@ func HeadAgain(from []byte, length uint64) []byte {
 	return appendHead(nil, known.entries, known.pieces)
 }
 
-// PiecesFor returns how large pieces of files of these sizes are, and how many bytes of hashes they have.
-func PiecesFor(sizes []uint64) (piece, hashes uint64) {
+// PiecesFor returns how large pieces of files of these sizes are, with paths as long as this one, and how many bytes of hashes they have.
+func PiecesFor(sizes []uint64, path string) (piece, hashes uint64) {
 	entries := make([]entry, len(sizes))
 	for i, size := range sizes {
-		entries[i].size = size
+		entries[i] = entry{size: size, path: path}
 	}
 	pieces := piecesFor(entries)
 	return 1 << pieces, hashesOf(entries, pieces)

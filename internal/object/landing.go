@@ -56,6 +56,7 @@ type Landing struct {
 	stop   context.CancelFunc
 	ending sync.WaitGroup
 	ended  bool
+	left   error // what of a directory that was replaced could not be removed
 }
 
 // Land begins to receive an object into a directory, or goes on where an earlier
@@ -90,7 +91,7 @@ func (l *Landing) abandon() error {
 }
 
 func (l *Landing) begin(ctx context.Context) error {
-	if err := checkFinal(l.partial.dir.Root, l.info); err != nil {
+	if err := l.checkPlace(); err != nil {
 		return err
 	}
 	layout, err := l.resume(ctx)
@@ -98,7 +99,7 @@ func (l *Landing) begin(ctx context.Context) error {
 		return err
 	}
 	if l.resumed == 0 {
-		if err := l.checkReplace(); err != nil {
+		if err := l.checkExchange(); err != nil {
 			return err
 		}
 	}

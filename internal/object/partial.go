@@ -1,12 +1,14 @@
 package object
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +25,9 @@ const (
 	headName    = "head"
 	contentName = "content"
 )
+
+// aside begins the names of what is like a partial, and nobody's: it could not be removed.
+const aside = "aside-"
 
 // tag names the partials of an object.
 func tag(info Info) string {
@@ -136,7 +141,7 @@ func openPartial(dir, tag string, beats *pulse.Pulse) (*partial, error) {
 
 func (p *partial) enter() (err error) {
 	if p.all, err = p.dir.make(reserved); err != nil {
-		return err
+		return p.dir.notOwn(err)
 	}
 	if p.home, err = p.all.make(p.tag); err != nil {
 		return err
@@ -144,6 +149,18 @@ func (p *partial) enter() (err error) {
 	file, err := lockJournal(p.home)
 	p.journal = journal{file: file}
 	return err
+}
+
+// notOwn makes an error that says whose the directory of partials is, if it is another user's.
+func (f folder) notOwn(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	there, none := f.Lstat(reserved)
+	if none != nil || isOwn(ownerOf(there)) {
+		return err
+	}
+	return fmt.Errorf("%w: what user %d, who received here before, has not finished is in %s: go on as that user, or remove that first", ErrName, ownerOf(there), reserved)
 }
 
 // lockJournal opens and locks the journal of a partial. If the one it locked has
@@ -172,21 +189,33 @@ func lockJournal(home folder) (*os.File, error) {
 	return file, nil
 }
 
-// empty removes what has landed, and what was claimed about it.
+// empty removes what has landed, and what was claimed about it, or sets it aside.
 func (p *partial) empty() error {
-	return errors.Join(p.journal.keep(0), removeTree(p.home.Root, contentName, p.pulse), p.home.RemoveAll(headName))
+	err := p.journal.keep(0)
+	_, inTheWay := p.discard()
+	return errors.Join(err, inTheWay, p.home.RemoveAll(headName))
 }
 
-// remove removes the partial. The journal goes last: as long as it is there, it
+// remove removes the partial, and returns what is left of it. The journal goes last: as long as it is there, it
 // is locked.
 func (p *partial) remove() error {
-	err := p.removeContent()
+	left, err := p.discard()
+	if err == nil {
+		err = p.removeRest()
+	}
 	p.dir.tidy()
-	return err
+	return errors.Join(left, err)
 }
 
 func (p *partial) removeContent() error {
-	err := errors.Join(removeTree(p.home.Root, contentName, p.pulse), p.home.RemoveAll(headName))
+	if err := removeTree(p.home.Root, contentName, p.pulse); err != nil {
+		return fmt.Errorf("remove partial: %w", err)
+	}
+	return p.removeRest()
+}
+
+func (p *partial) removeRest() error {
+	err := p.home.RemoveAll(headName)
 	if err == nil {
 		err = p.home.Remove(journalName)
 	}
@@ -195,6 +224,25 @@ func (p *partial) removeContent() error {
 	}
 	_ = p.all.Remove(p.tag) // another landing may be in it already
 	return nil
+}
+
+// discard removes the content. What cannot be removed, as what another user has put into a directory that was replaced, it sets aside, where
+// nothing that lands needs its place and Sweep finds it, and returns where that is.
+func (p *partial) discard() (left, err error) {
+	why := removeTree(p.home.Root, contentName, p.pulse)
+	if why == nil {
+		return nil, nil
+	}
+	name := aside + rand.Text()
+	place, err := p.all.make(name)
+	if err != nil {
+		return nil, errors.Join(why, err)
+	}
+	defer func() { _ = place.close() }()
+	if err := rename(p.home, contentName, place, contentName, 0); err != nil {
+		return nil, errors.Join(why, err, p.all.Remove(name))
+	}
+	return fmt.Errorf("it is in %s: %w", filepath.Join(p.dir.Name(), reserved, name), why), nil
 }
 
 // tidy removes the directory of partials if there is none.

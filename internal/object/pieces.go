@@ -17,8 +17,8 @@ const (
 	leastPiece pieceSize = 12
 	usualPiece pieceSize = 16
 	mostPiece  pieceSize = 24 // it is held in memory
-	// mostHashes is how many bytes of hashes a head has at most, unless twice as many as one for each file are more: pieces are made
-	// larger until then.
+	// mostHashes is how many bytes of hashes a head has at most, unless twice as many as one for each file are more and the table has
+	// room for them: pieces are made larger until then.
 	mostHashes = 4 << 20
 )
 
@@ -48,17 +48,19 @@ func (p pieceSize) hashes(size uint64) uint64 { return p.count(size) * digest.Si
 
 // piecesFor returns the size of pieces for files of these sizes: the same for all who have them.
 func piecesFor(entries []entry) pieceSize {
-	var files uint64
+	var files, table uint64
 	for i := range entries {
+		table += entrySize + uint64(len(entries[i].path))
 		if entries[i].size > 0 {
 			files++
 		}
 	}
-	for pieces := usualPiece; ; pieces++ {
-		if pieces == mostPiece || hashesOf(entries, pieces) <= max(mostHashes, 2*files*digest.Size) {
-			return pieces
-		}
+	most := min(max(mostHashes, 2*files*digest.Size), MaxTable-min(MaxTable, table))
+	pieces := usualPiece
+	for pieces < mostPiece && hashesOf(entries, pieces) > most {
+		pieces++
 	}
+	return pieces
 }
 
 // hashesOf returns how many bytes of hashes a table has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -101,7 +100,8 @@ func (l *Landing) recall() (*layout, error) {
 	return known, l.unlock(known)
 }
 
-// unlock lets the owner into directories that had their modes already. Those that are not there yet had none.
+// unlock lets the owner into directories that had their modes already, or are of a tree that was replaced when all ended. Those that are not
+// there yet had none.
 func (l *Landing) unlock(known *layout) error {
 	if err := l.tree.Chmod(".", landingDirectory); err != nil {
 		return err
@@ -109,17 +109,14 @@ func (l *Landing) unlock(known *layout) error {
 	for i := range known.entries {
 		e := &known.entries[i]
 		l.pulse.Beat()
-		if e.kind != Directory || e.mode&landingDirectory == landingDirectory {
+		if e.kind != Directory {
 			continue
 		}
 		there, err := l.tree.Lstat(e.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err == nil && there.IsDir():
+		if err == nil && there.IsDir() && there.Mode()&landingDirectory != landingDirectory {
 			err = l.tree.Chmod(e.path, landingDirectory)
 		}
-		if err != nil {
+		if ignoreMissing(err) != nil {
 			return err
 		}
 	}

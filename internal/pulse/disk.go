@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,25 +39,49 @@ func DiskOf(path string) Disk {
 
 // mountOf returns the file system that a path is on.
 func mountOf(path string) Disk {
-	of := Disk{At: path}
-	file, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return of
-	}
-	defer func() { _ = file.Close() }()
-	for lines, longest := bufio.NewScanner(file), 0; lines.Scan(); {
-		// "36 35 98:0 /root /at rw,noatime ... - ext4 /dev/sdb rw", with what is no plain character in octal
-		here, system, _ := strings.Cut(lines.Text(), " - ")
-		fields, kind := strings.Fields(here), strings.Fields(system)
-		if len(fields) < 5 || len(kind) < 2 {
-			continue
-		}
-		at := plain.Replace(fields[4])
-		if isIn := path == at || strings.HasPrefix(path, strings.TrimSuffix(at, "/")+"/"); isIn && len(at) >= longest {
-			of, longest = Disk{at, fields[2], kind[0], plain.Replace(kind[1])}, len(at)
+	of, longest := Disk{At: path}, 0
+	for mounted := range mounts() {
+		if isIn(path, mounted.At) && len(mounted.At) >= longest {
+			of, longest = mounted, len(mounted.At)
 		}
 	}
 	return of
+}
+
+// MountIn returns where something is mounted at a path or below it; empty if nothing is.
+func MountIn(path string) string {
+	for mounted := range mounts() {
+		if isIn(mounted.At, path) {
+			return mounted.At
+		}
+	}
+	return ""
+}
+
+func isIn(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// mounts returns all that is mounted.
+func mounts() iter.Seq[Disk] {
+	return func(yield func(Disk) bool) {
+		file, err := os.Open("/proc/self/mountinfo")
+		if err != nil {
+			return
+		}
+		defer func() { _ = file.Close() }()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			// "36 35 98:0 /root /at rw,noatime ... - ext4 /dev/sdb rw", with what is no plain character in octal
+			here, system, _ := strings.Cut(lines.Text(), " - ")
+			fields, kind := strings.Fields(here), strings.Fields(system)
+			if len(fields) < 5 || len(kind) < 2 {
+				continue
+			}
+			if !yield(Disk{plain.Replace(fields[4]), fields[2], kind[0], plain.Replace(kind[1])}) {
+				return
+			}
+		}
+	}
 }
 
 var plain = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -23,7 +23,7 @@ func (a *Account) Asks(name string, upTo uint64) {
 	}
 	c.asked = max(c.asked, upTo)
 	if a.isAsking(c) && c.quiet > 0 {
-		if a.quickest == 0 {
+		if a.quickest == 0 && c.acked > 0 { // who has nothing yet has not compared: it comes late
 			a.quickest = c.quiet
 		}
 		c.quiet, c.parked = 0, c.parked || c.acked < a.discarded

@@ -114,6 +114,26 @@ func TestLittleIsNotLeftOut(t *testing.T) {
 	a.wantCredit(6, "of Rx2, which is first")
 }
 
+// That a child comes late says nothing about how long it takes to compare.
+func TestChildThatComesLateHasNotCompared(t *testing.T) {
+	a := newAgent(t, relay.Rules{Asked: true}, 100*block, "Rx1", "Rx2")
+	a.length = 100 * block
+	a.settle()
+	a.look(2)
+	a.Asks("Rx1", block)
+	a.Asks("Rx2", block)
+	a.settle()
+	a.receive(1)
+	a.ack("Rx1", 1)
+	a.ack("Rx2", 1)
+	a.look(60)
+	a.asks("Rx1", 20, 60)
+	a.look(60)
+	a.wantSkip(0, "Rx2 may take twice as long as Rx1")
+	a.asks("Rx2", 10, 60)
+	a.wantSkip(10, "Rx2 is first")
+}
+
 // A child that is away for long, or still compares when the quickest has long done so, is not waited for, and holds up nobody; nor is it slow
 // for that.
 func TestChildThatAsksForNothingIsNotWaitedForLong(t *testing.T) {

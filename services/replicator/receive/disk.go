@@ -92,7 +92,13 @@ func (w *watched) Adopt(count uint64) error {
 }
 
 func (w *watched) Complete(length uint64, root object.Root, durable bool) error {
-	return w.await("have all be on disk", func() error { return w.Landing.Complete(length, root, durable) })
+	return w.await("have all be on disk", func() error {
+		err := w.Landing.Complete(length, root, durable)
+		if replacing, is := w.Landing.(interface{ Left() error }); is && replacing.Left() != nil {
+			w.watch.Log.Warn("not all of the directory that was replaced can be removed", "error", replacing.Left())
+		}
+		return err
+	})
 }
 
 func (w *watched) Keep() error {
