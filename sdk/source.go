@@ -16,10 +16,15 @@ func OpenSource(ctx context.Context, path string) (*Source, error) {
 }
 
 // OpenChanges is OpenSource for a directory of which members have an earlier version under the same name: each is sent the parts that it
-// lacks. It reads all of the directory, which is read again when it is sent. Members that join late may get nothing: no agent has the
-// rest.
-func OpenChanges(ctx context.Context, path string) (*Source, error) {
-	return openWith(ctx, path, object.OpenHashed)
+// lacks. It reads all of the directory, which is read again when it is sent, and calls reading, if that is not nil, again and again with
+// how much of all it has read. Members that join late may get nothing: no agent has the rest.
+func OpenChanges(ctx context.Context, path string, reading func(read, all uint64)) (*Source, error) {
+	if reading == nil {
+		reading = func(uint64, uint64) {}
+	}
+	return openWith(ctx, path, func(ctx context.Context, path string) (*object.Source, error) {
+		return object.OpenHashed(ctx, path, reading)
+	})
 }
 
 func openWith(ctx context.Context, path string, open func(context.Context, string) (*object.Source, error)) (*Source, error) {

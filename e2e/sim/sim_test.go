@@ -263,7 +263,7 @@ func (w *world) begins(ctx context.Context, p parcel, path string) (*sdk.Outgoin
 // sendWith sends a file, or its content as a stream.
 func (w *world) sendWith(ctx context.Context, p parcel, path string, options sdk.SendOptions) (*sdk.Outgoing, error) {
 	if p.changes {
-		changes, err := sdk.OpenChanges(ctx, path)
+		changes, err := sdk.OpenChanges(ctx, path, nil)
 		w.must(err)
 		return w.sending.SendSource(ctx, changes, options)
 	}

@@ -21,9 +21,18 @@ func block(of byte, pieces float64) string {
 
 func openHashed(t *testing.T, path string) *object.Source {
 	t.Helper()
-	source, err := object.OpenHashed(t.Context(), path)
+	var read, all uint64
+	source, err := object.OpenHashed(t.Context(), path, func(now, of uint64) {
+		if now <= read {
+			t.Errorf("%d bytes are read after %d", now, read)
+		}
+		read, all = now, of
+	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if read != all {
+		t.Errorf("%d bytes of %d are read", read, all)
 	}
 	t.Cleanup(func() { source.Close() })
 	return source
@@ -255,7 +264,7 @@ func TestNothingToCompare(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := object.OpenHashed(t.Context(), file); err == nil || !strings.Contains(err.Error(), "only what is in a directory is compared") {
+	if _, err := object.OpenHashed(t.Context(), file, func(uint64, uint64) {}); err == nil || !strings.Contains(err.Error(), "only what is in a directory is compared") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -56,9 +56,9 @@ func findIn(ctx context.Context, dir *os.Root, info Info) (*Found, error) {
 // openLike opens what has an object's name. Of a directory whose head is to have hashes, the files are read for that only if it is as long.
 func openLike(ctx context.Context, dir *os.Root, info Info) (*Source, error) {
 	if !info.Hashed {
-		return openIn(ctx, dir, info.Name, false)
+		return openIn(ctx, dir, info.Name, nil)
 	}
-	source, err := openIn(ctx, dir, info.Name, false)
+	source, err := openIn(ctx, dir, info.Name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func openLike(ctx context.Context, dir *os.Root, info Info) (*Source, error) {
 	if err := source.Close(); err != nil || length != info.Length {
 		return nil, err
 	}
-	return openIn(ctx, dir, info.Name, true)
+	return openIn(ctx, dir, info.Name, func(uint64, uint64) {})
 }
 
 // Root hashes all bytes; there is none if they change meanwhile.

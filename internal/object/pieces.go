@@ -72,7 +72,7 @@ func hashesOf(entries []entry, pieces pieceSize) (bytes uint64) {
 }
 
 // hashPieces reads all files that were found, for a head that has their hashes, if such a head is allowed.
-func (s *survey) hashPieces(ctx context.Context) error {
+func (s *survey) hashPieces(ctx context.Context, each Reading) error {
 	plain, _, err := s.table()
 	if err != nil {
 		return err
@@ -81,20 +81,25 @@ func (s *survey) hashPieces(ctx context.Context) error {
 	if table := uint64(len(plain)-headSize) + hashesOf(s.entries, s.pieces); table > MaxTable {
 		return fmt.Errorf("%w: with the hashes of its files it has %d bytes: want at most %d; without them it can be sent", ErrTable, table, MaxTable)
 	}
+	all, before := s.length(0), uint64(0)
 	reader := pieceReader{size: s.pieces, pulse: pulse.Of(ctx)}
+	read := func(bytes uint64) {
+		before += bytes
+		each(before, all)
+	}
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.size == 0 {
 			continue
 		}
-		if err := s.hashFile(ctx, e, s.seen[i], &reader); err != nil {
+		if err := s.hashFile(ctx, e, s.seen[i], &reader, read); err != nil {
 			return fmt.Errorf("hash the pieces of %s: %w", e.path, err)
 		}
 	}
 	return nil
 }
 
-func (s *survey) hashFile(ctx context.Context, e *entry, seen identity, reader *pieceReader) error {
+func (s *survey) hashFile(ctx context.Context, e *entry, seen identity, reader *pieceReader, each func(bytes uint64)) error {
 	file, info, err := openPlain(s.root, e.path, os.O_RDONLY)
 	if err != nil {
 		return changedIfGone(e.path, err)
@@ -108,11 +113,12 @@ func (s *survey) hashFile(ctx context.Context, e *entry, seen identity, reader *
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		_, sum, err := reader.read(file, e.size, i)
+		content, sum, err := reader.read(file, e.size, i)
 		if err != nil {
 			return err
 		}
 		hashes = append(hashes, sum[:]...)
+		each(uint64(len(content)))
 	}
 	e.hashes = string(hashes)
 	return nil

@@ -36,13 +36,19 @@ type Source struct {
 // regular files and directories, names that rules of a table forbid, and what
 // cannot be read. A large tree takes a while: it is given up when ctx is done. A pulse in ctx beats with all that is done with the
 // source, but for what readers read.
-func Open(ctx context.Context, path string) (*Source, error) { return open(ctx, path, false) }
+func Open(ctx context.Context, path string) (*Source, error) { return open(ctx, path, nil) }
 
 // OpenHashed opens a directory whose head has the hashes of its files, so that whoever has some of them already can tell. It reads all
-// of them.
-func OpenHashed(ctx context.Context, path string) (*Source, error) { return open(ctx, path, true) }
+// of them, and calls each with how much of all it has read.
+func OpenHashed(ctx context.Context, path string, each Reading) (*Source, error) {
+	return open(ctx, path, each)
+}
 
-func open(ctx context.Context, path string, hashes bool) (*Source, error) {
+// Reading is called with how many bytes were read, of how many.
+type Reading func(read, all uint64)
+
+// open opens a directory with a head that has hashes if each is not nil.
+func open(ctx context.Context, path string, each Reading) (*Source, error) {
 	if path == "" {
 		return nil, errors.New("open: the name of what is to be sent is empty")
 	}
@@ -55,7 +61,7 @@ func open(ctx context.Context, path string, hashes bool) (*Source, error) {
 		return nil, fmt.Errorf("open %s: %w", path, bare(err))
 	}
 	defer func() { _ = root.Close() }()
-	source, err := openIn(ctx, root, filepath.Base(path), hashes)
+	source, err := openIn(ctx, root, filepath.Base(path), each)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -71,8 +77,8 @@ func bare(err error) error {
 	return err
 }
 
-// openIn opens the object of this name in a directory. If it is to have hashes, it is a directory itself.
-func openIn(ctx context.Context, dir *os.Root, name string, hashes bool) (*Source, error) {
+// openIn opens the object of this name in a directory. If it is to have hashes, each is not nil, and it is a directory itself.
+func openIn(ctx context.Context, dir *os.Root, name string, each Reading) (*Source, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -84,8 +90,8 @@ func openIn(ctx context.Context, dir *os.Root, name string, hashes bool) (*Sourc
 	source.pulse = pulse.Of(ctx)
 	switch {
 	case info.IsDir():
-		err = source.openDirectory(ctx, dir, name, info, hashes)
-	case hashes:
+		err = source.openDirectory(ctx, dir, name, info, each)
+	case each != nil:
 		err = fmt.Errorf("it is %s: only what is in a directory is compared", describe(info.Mode()))
 	case info.Mode().IsRegular():
 		err = source.openFile(dir, name)
@@ -122,7 +128,7 @@ func (s *Source) openFile(dir *os.Root, name string) error {
 	return nil
 }
 
-func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, info fs.FileInfo, hashes bool) error {
+func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, info fs.FileInfo, each Reading) error {
 	root, err := dir.OpenRoot(name)
 	if err != nil {
 		return err
@@ -136,8 +142,8 @@ func (s *Source) openDirectory(ctx context.Context, dir *os.Root, name string, i
 	if s.top != survey.top {
 		return fmt.Errorf("%w: another directory took its place", ErrChanged)
 	}
-	if hashes {
-		if err := survey.hashPieces(ctx); err != nil {
+	if each != nil {
+		if err := survey.hashPieces(ctx, each); err != nil {
 			return err
 		}
 	}

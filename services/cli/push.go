@@ -139,10 +139,13 @@ func (p *push) check(what string) error {
 
 func (a *app) push(ctx context.Context, client *sdk.Client, p *push, what string) error {
 	source := what
-	if what == "-" && !p.stream {
+	isKept := what == "-" && !p.stream
+	if isKept || p.changes {
 		if err := a.checkGroup(ctx, client, p.join.Group); err != nil {
 			return err
 		}
+	}
+	if isKept {
 		var err error
 		var remove func()
 		if source, remove, err = keepInput(ctx, p); err != nil {
@@ -308,7 +311,7 @@ func (a *app) cancel(ctx context.Context, out *sdk.Outgoing, shown *progress) er
 	return errInterrupted
 }
 
-// checkGroup returns an error if there is no such group, before all input is read for it. A user who may join and not ask finds out when
+// checkGroup returns an error if there is no such group, before all input or a directory is read for it. A user who may join and not ask finds out when
 // joining.
 func (a *app) checkGroup(ctx context.Context, client *sdk.Client, group string) error {
 	asking, cancel := a.within(ctx, client)

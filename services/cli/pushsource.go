@@ -9,13 +9,18 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
 )
 
-// readPatience is how long it may take to read a directory before that is said.
-const readPatience = 2 * time.Second
+const (
+	// readPatience is how long it may take to read a directory before that is shown.
+	readPatience = 2 * time.Second
+	// readPause is how often it is shown on a terminal.
+	readPause = 200 * time.Millisecond
+)
 
 // openChanges reads the directory of which members are to be sent what they lack; of anything else it returns nil. It does so before
 // anybody joins: it may take so long that a session would expire, and receivers would be waited for in vain.
@@ -23,11 +28,9 @@ func (a *app) openChanges(ctx context.Context, p *push, dir string) (*sdk.Source
 	if !p.changes {
 		return nil, nil
 	}
-	said := time.AfterFunc(readPatience, func() {
-		fmt.Fprintf(a.stderr, "reading all of %s, for members to compare with what they have\n", printable.Text(dir))
-	})
-	defer said.Stop()
-	source, err := sdk.OpenChanges(ctx, dir)
+	shown := newScreen(a.stderr)
+	source, err := sdk.OpenChanges(ctx, dir, sayRead(shown, dir))
+	shown.end()
 	if ctx.Err() != nil {
 		return nil, errInterrupted
 	}
@@ -35,6 +38,20 @@ func (a *app) openChanges(ctx context.Context, p *push, dir string) (*sdk.Source
 		return nil, fmt.Errorf("with --changes: %w", err)
 	}
 	return source, nil
+}
+
+// sayRead returns what shows how much of a directory was read, if that takes long.
+func sayRead(shown *screen, dir string) func(read, all uint64) {
+	next, every := time.Now().Add(readPatience), linePause
+	if shown.terminal != nil {
+		every = readPause
+	}
+	return func(read, all uint64) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(every)
+			shown.sayNow(fmt.Sprintf("reading %s, for members to compare with what they have: %s of %s", printable.Text(dir), bytesize.Short(read), bytesize.Short(all)))
+		}
+	}
 }
 
 // keepInput reads standard input to its end into a file, so that its size is known. Interrupted, it keeps nothing.

@@ -80,6 +80,15 @@ func (s *screen) say(line string) {
 	fmt.Fprintln(s.to, line)
 }
 
+// sayNow shows a line that the next one takes the place of, on a terminal; elsewhere it stays.
+func (s *screen) sayNow(line string) {
+	if s.terminal == nil {
+		s.say(line)
+		return
+	}
+	s.drawLines([]string{line})
+}
+
 // within returns as many lines as fit, the last of which tells of the others.
 func within(lines []string, fit int, more func(left int) string) []string {
 	if len(lines) <= fit {
