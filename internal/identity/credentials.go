@@ -146,6 +146,26 @@ func (b *Bundle) Credentials() (*Credentials, error) {
 	return credentials, err
 }
 
+// Check says why peers of the trust domain refuse these credentials at now, if they do: none of the authorities has issued them, they are not
+// in force, not for servers and clients both, or hold no identity of the domain.
+func (c *Credentials) Check(trustDomain string, now time.Time) error {
+	var chain []*x509.Certificate
+	for _, raw := range c.Certificate.Certificate {
+		certificate, err := x509.ParseCertificate(raw)
+		if err != nil {
+			return err
+		}
+		chain = append(chain, certificate)
+	}
+	for usage, name := range map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "a server's", x509.ExtKeyUsageClientAuth: "a client's"} {
+		if err := verifyIssued(chain, c.Roots, usage, now); err != nil {
+			return fmt.Errorf("as %s: %w", name, err)
+		}
+	}
+	_, err := idOf(chain[0], trustDomain)
+	return err
+}
+
 // RenewalDue reports whether half of the certificate's life has passed at now. It is also due if
 // now is before that life, and if the files are incomplete, so that other programs cannot read
 // them.
@@ -171,6 +191,7 @@ type Files struct {
 	current *Credentials
 	read    [3]fileState
 	checked time.Time
+	trouble error
 }
 
 type fileState struct {
@@ -201,11 +222,13 @@ func (f *Files) Credentials() (*Credentials, error) {
 	f.checked = time.Now()
 	states, err := f.states()
 	if err == nil && f.current != nil && states == f.read {
+		f.trouble = nil
 		return f.current, nil
 	}
 	if err == nil {
 		err = f.loadSettled(states)
 	}
+	f.trouble = err
 	if f.current == nil {
 		f.loadInterrupted(states)
 	}
@@ -213,6 +236,14 @@ func (f *Files) Credentials() (*Credentials, error) {
 		return f.current, nil
 	}
 	return nil, err
+}
+
+// Trouble says why the files cannot be read, when they were last looked at: what Credentials returns is what they had before. Nil is that
+// they can.
+func (f *Files) Trouble() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.trouble
 }
 
 const (

@@ -172,6 +172,15 @@ func (t TLS) now() time.Time {
 // verifyChain checks that the first certificate was issued by one of roots, is in force, and holds
 // an identity of the trust domain.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain string, usage x509.ExtKeyUsage, now time.Time) (Peer, error) {
+	if err := verifyIssued(chain, roots, usage, now); err != nil {
+		return Peer{}, fmt.Errorf("check peer's certificate: %w", err)
+	}
+	id, err := idOf(chain[0], trustDomain)
+	return Peer{ID: id, Stamp: stampOf(chain[0])}, err
+}
+
+// verifyIssued checks that the first certificate was issued by one of roots for a usage, and is in force.
+func verifyIssued(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) error {
 	leaf := chain[0]
 	intermediates := x509.NewCertPool()
 	for _, certificate := range chain[1:] {
@@ -181,11 +190,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, trustDomain st
 		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{usage},
 		CurrentTime: tolerated(now, leaf),
 	})
-	if err != nil {
-		return Peer{}, fmt.Errorf("check peer's certificate: %w", err)
-	}
-	id, err := idOf(leaf, trustDomain)
-	return Peer{ID: id, Stamp: stampOf(leaf)}, err
+	return err
 }
 
 // tolerated moves now into the certificate's life if it is outside by no more than the tolerance.

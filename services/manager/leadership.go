@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -150,7 +152,7 @@ func (l *leadership) insist(ctx context.Context, what string, do func(context.Co
 func (l *leadership) campaign(ctx context.Context) error {
 	term, err := l.store.Campaign(ctx, l.self)
 	if err != nil {
-		return err
+		return cmp.Or(l.namesake(ctx), err)
 	}
 	defer term.Resign()
 	// The view must show all that earlier terms wrote before this one decides anything.
@@ -171,6 +173,29 @@ func (l *leadership) campaign(ctx context.Context) error {
 	err = working.Wait()
 	l.log.Info("this manager no longer leads", "term", term.Number)
 	return err
+}
+
+// replaceEarlier ends what an earlier process of this manager's name still holds, and says so if that was at another address: it may run still.
+func (l *leadership) replaceEarlier(ctx context.Context) error {
+	replaced, err := l.store.EndEarlierTerms(ctx, l.self)
+	for _, one := range replaced {
+		l.log.Warn("this manager takes the place of one of its name elsewhere: if that runs still, give each its own (--name)", "name", one.Name, "address", one.Address)
+	}
+	return err
+}
+
+// namesake returns an error that says so if another manager stands for election under this one's name, and has ended what this one held.
+func (l *leadership) namesake(ctx context.Context) error {
+	standing, err := l.store.Standing(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, one := range standing {
+		if one.Name == l.self.Name && one.Address != l.self.Address {
+			return fmt.Errorf("another manager, at %s, has the name %s, too, and takes this one's place: give each its own (--name)", one.Address, one.Name)
+		}
+	}
+	return nil
 }
 
 func (l *leadership) lead(registry *group.Registry, desk *delivery.Desk, replicas *replication.Desk) {

@@ -43,7 +43,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		return err
 	}
 	warnExposed(env.Log, config)
-	own, err := ownCredentials(config, ca)
+	own, err := ownCredentials(config, ca, env.Log)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		Name: config.Name, Address: config.announced(port.Addr()), Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
 	}
 	server.Address = leading.self.Address
-	if err := state.EndEarlierTerms(ctx, leading.self); err != nil {
+	if err := leading.replaceEarlier(ctx); err != nil {
 		return err
 	}
 	registerMetrics(env.Metrics, shown, leading, state, server, own)
@@ -144,65 +144,6 @@ func warnExposed(log *slog.Logger, config *Config) {
 			log.Warn("every user of this machine can read a private key: chmod 600 it", "file", key)
 		}
 	}
-}
-
-// ownCredentials returns what this manager proves itself with.
-func ownCredentials(config *Config, ca *identity.CA) (identity.Source, error) {
-	if config.Identity.TLSDir != "" {
-		files := identity.FilesIn(config.Identity.TLSDir)
-		credentials, err := files.Credentials()
-		if err != nil {
-			return nil, err
-		}
-		if credentials.ID.Role != identity.Manager {
-			return nil, fmt.Errorf("certificate in %s is of %s: want a manager's", config.Identity.TLSDir, credentials.ID)
-		}
-		if _, err := identity.SignCapability(credentials, identity.Capability{}); err != nil { // better now than with the first delivery
-			return nil, fmt.Errorf("certificate in %s: %w", config.Identity.TLSDir, err)
-		}
-		own := &mounted{files: files, authority: ca.Authorities()}
-		ca.Managers = own.authorities
-		return own, nil
-	}
-	return identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: config.Name})
-}
-
-// mounted are a manager's own credentials from another issuer. Its clients have theirs from the built-in CA, and know the managers by the
-// issuer of these.
-type mounted struct {
-	files     *identity.Files
-	authority [][]byte // the built-in CA
-
-	mu   sync.Mutex
-	of   *identity.Credentials // what the files had
-	made *identity.Credentials // what was made of that
-}
-
-// Credentials implements identity.Source.
-func (m *mounted) Credentials() (*identity.Credentials, error) {
-	now, err := m.files.Credentials()
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.of != now {
-		made, err := now.Trusting(m.authority...)
-		if err != nil {
-			return nil, err
-		}
-		m.of, m.made = now, made
-	}
-	return m.made, nil
-}
-
-// authorities returns the authorities in the files.
-func (m *mounted) authorities() [][]byte {
-	now, err := m.files.Credentials()
-	if err != nil {
-		return nil // they were read before
-	}
-	return now.Authorities
 }
 
 // watchFailure ends the manager when its store cannot go on.

@@ -249,6 +249,23 @@ func TestEarlierManagersAreNotMissed(t *testing.T) {
 	s.stays(t, "asked", "")
 }
 
+// Of two managers of one name, each says so, though a third leads.
+func TestManagersOfOneName(t *testing.T) {
+	t.Parallel()
+	s := startSeveral(t)
+	first := s.start(t, "twin")
+	s.are(t, "asked twin", "")
+	second := managertest.NewProcess(t, filepath.Join(s.dir, "another"), "--name=twin", "--store-endpoints="+s.etcd.Endpoint, "--identity-ca-dir="+filepath.Join(s.dir, "ca"))
+	second.Start(t)
+	second.WaitServing(t)
+	for what, p := range map[string]*managertest.Process{"takes the place of one of its name elsewhere": second, "has the name twin, too": first} {
+		eventually(t, 20*time.Second, what, func() bool { return strings.Contains(p.Said(), what) })
+	}
+	if strings.Contains(first.Said(), "store does not answer") {
+		t.Error("the store is blamed")
+	}
+}
+
 // Members are told how many managers there are, but not which.
 func TestManagersAreNamedToOperators(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func (s *Store) Members(ctx context.Context) (hosts []string, err error) {
 // Withdraw is for a manager that stops: it no longer stands, and the key that tells of it goes. That needs no term: the leader writes that key
 // only while the manager stands, or as it was before.
 func (s *Store) Withdraw(ctx context.Context, self Candidate, key string) error {
-	if err := s.EndEarlierTerms(ctx, self); err != nil {
+	if _, err := s.EndEarlierTerms(ctx, self); err != nil {
 		return err
 	}
 	if _, err := s.client.Delete(ctx, prefix+key); err != nil {

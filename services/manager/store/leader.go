@@ -143,22 +143,25 @@ func stand(ctx context.Context, election *concurrency.Election, value string) er
 }
 
 // EndEarlierTerms ends what an earlier process of this name still holds: that process is gone, and waiting for its lease to time out would only
-// delay.
-func (s *Store) EndEarlierTerms(ctx context.Context, self Candidate) error {
+// delay. It returns those that were elsewhere: they may run still.
+func (s *Store) EndEarlierTerms(ctx context.Context, self Candidate) (elsewhere []Candidate, err error) {
 	got, err := s.client.Get(ctx, prefix+electionKey, clientv3.WithPrefix())
 	if err != nil {
-		return translate("end earlier terms", err)
+		return nil, translate("end earlier terms", err)
 	}
 	for _, kv := range got.Kvs {
 		var holder Candidate
 		if json.Unmarshal(kv.Value, &holder) != nil || holder.Name != self.Name || kv.Lease == 0 {
 			continue
 		}
+		if holder.Address != self.Address {
+			elsewhere = append(elsewhere, holder)
+		}
 		if _, err := s.client.Revoke(ctx, clientv3.LeaseID(kv.Lease)); err != nil {
-			return translate("end earlier terms", err)
+			return elsewhere, translate("end earlier terms", err)
 		}
 	}
-	return nil
+	return elsewhere, nil
 }
 
 // Leader is the manager that leads, and its term; the zero value stands for nobody.

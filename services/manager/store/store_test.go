@@ -215,8 +215,8 @@ func testElection(t *testing.T, s *store.Store) {
 
 func testEndEarlierTerms(t *testing.T, s *store.Store) {
 	lead(t, s, "crashed") // never resigns while the test runs
-	if err := s.EndEarlierTerms(t.Context(), store.Candidate{Name: "other"}); err != nil {
-		t.Fatal(err)
+	if elsewhere, err := s.EndEarlierTerms(t.Context(), store.Candidate{Name: "other"}); err != nil || len(elsewhere) > 0 {
+		t.Fatal(elsewhere, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -224,8 +224,8 @@ func testEndEarlierTerms(t *testing.T, s *store.Store) {
 		term.Resign()
 		t.Fatal("a candidate ended the term of another")
 	}
-	if err := s.EndEarlierTerms(t.Context(), store.Candidate{Name: "crashed"}); err != nil {
-		t.Fatal(err)
+	if elsewhere, err := s.EndEarlierTerms(t.Context(), store.Candidate{Name: "crashed", Address: "here"}); err != nil || len(elsewhere) != 1 || elsewhere[0].Address != "crashed:7400" {
+		t.Fatal(elsewhere, err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
