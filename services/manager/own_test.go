@@ -84,7 +84,10 @@ func TestUselessCertificateOfAnotherIssuer(t *testing.T) {
 		edit func(*x509.Certificate)
 		want string
 	}{
-		"expired":         {func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-2 * time.Hour); c.NotBefore = c.NotAfter.Add(-time.Hour) }, "expired"},
+		"expired": {func(c *x509.Certificate) {
+			c.NotAfter = time.Now().Add(-2 * time.Hour)
+			c.NotBefore = c.NotAfter.Add(-time.Hour)
+		}, "expired"},
 		"not yet valid":   {func(c *x509.Certificate) { c.NotBefore = time.Now().Add(2 * time.Hour) }, "not yet valid"},
 		"another domain":  {func(c *x509.Certificate) { c.URIs[0].Host = "elsewhere" }, "no identity of this trust domain"},
 		"another role":    {func(c *x509.Certificate) { c.URIs[0].Path = "/groupcast/agent/a" }, "want a manager's"},
