@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,7 +215,7 @@ func TestReceiverLeaves(t *testing.T) {
 	b.wantCopies(1)
 }
 
-// C61, P2: a sender that goes leaves nobody waiting, and one that receives again goes on where it was.
+// C61, P2: a sender that goes leaves nobody waiting, and one that receives again goes on where it was, of which the sender knows, too.
 func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	b := onLAN(t, 2, lanShape)
 	b.file(6_000_000)
@@ -242,6 +243,8 @@ func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	for i, one := range receipts {
 		if r := <-one; r.err != nil || r.Resumed == 0 {
 			t.Errorf("receiver %d went on from %d: %v", i+1, r.Resumed, r.err)
+		} else if m := result.Members[slices.IndexFunc(result.Members, func(m send.Receipt) bool { return m.Name == b.receivers[i].Name() })]; m.Resumed != r.Resumed {
+			t.Errorf("receiver %d went on from %d, and the sender tells of %d", i+1, r.Resumed, m.Resumed)
 		}
 	}
 	if packets := result.Counts.Packets; packets > 3500 {
