@@ -79,6 +79,8 @@ func newDatagramUse(m *groupv1.DatagramUse) *DatagramUse {
 // group that receive. They get what is fresh: what is lost on the way is counted, and not sent again. The reader is read no faster
 // than the way to the first agent allows. A Read that blocks when the delivery ends goes on until the reader is closed: before that,
 // the caller must not use the reader, even if Wait has returned.
+//
+// ctx only bounds the beginning. The stream goes on without it, until the reader ends or Outgoing.Cancel is called.
 func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options SendOptions) (*Outgoing, error) {
 	code := datagram.Code{Data: options.Datagrams.ParityData, Parity: options.Datagrams.ParityShards}
 	if err := code.Validate(); err != nil {

@@ -7,7 +7,7 @@
 //	for event, err := range session.Events(ctx) { … }
 //	err = session.Leave(ctx)
 //
-// Every call takes a context and ends with it; a session goes on until it is left or closed. Calls that change something can be
-// repeated safely: the client gives each one an id, and retries by itself what
-// the managers cannot do for the moment.
+// Every call takes a context and ends with it. What it has begun goes on: a session until it is left or closed, a delivery until it has ended
+// at all members, Outgoing.Cancel ends it, or its session is closed. Calls that change something can be repeated safely: the client gives each
+// one an id, and retries by itself what the managers cannot do for the moment.
 package sdk

@@ -39,8 +39,8 @@ type Outgoing struct {
 	changed chan struct{} // closed when the latest changes
 }
 
-// Send delivers a file, or a directory as one object, to the members of the session's group that receive. ctx also bounds how long it
-// takes to look at all of it: see OpenSource.
+// Send delivers a file, or a directory as one object, to the members of the session's group that receive. ctx bounds how long it takes to look
+// at all of it (see OpenSource) and to begin. The delivery goes on without ctx: Outgoing.Cancel ends it.
 func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*Outgoing, error) {
 	source, err := OpenSource(ctx, path)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Session) Send(ctx context.Context, path string, options SendOptions) (*
 }
 
 // SendSource delivers a source to the members of the session's group that receive. It closes the source once that was sent, or cannot
-// be.
+// be. As with Send, the delivery goes on without ctx.
 func (s *Session) SendSource(ctx context.Context, source *Source, options SendOptions) (*Outgoing, error) {
 	out, err := s.beginObject(ctx, source.object.Info(), options)
 	if err != nil {

@@ -51,6 +51,8 @@ func (o SendOptions) streamSpec(from io.Reader) (*groupv1.DeliverySpec, error) {
 // SendStream delivers all that a reader gives, as it comes, to the members of the session's group that receive. What members have not
 // acknowledged is kept in a temporary file; if that has no room left, reading waits until they have. A Read that blocks when the
 // delivery ends goes on until the reader is closed: before that, the caller must not use the reader, even if Wait has returned.
+//
+// ctx only bounds the beginning. The stream goes on without it, until the reader ends or Outgoing.Cancel is called.
 func (s *Session) SendStream(ctx context.Context, reader io.Reader, options SendOptions) (*Outgoing, error) {
 	spec, err := options.streamSpec(reader)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/soma/model"
 	"github.com/groupcast/groupcast/internal/bytesize"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/paper"
 )
 
 // network is what the equations are about. The defaults are the paper's.
@@ -36,7 +37,7 @@ func (a *app) somaModel() *cobra.Command {
 	flags.IntVar(&n.payload, "payload", 512, "bytes of the file in each packet")
 	flags.IntVar(&n.headers, "headers", 0, "bytes of the headers below SOMA's 11: 28 counts UDP and IP, 42 Ethernet, too")
 	flags.IntVar(&n.clients, "clients", 4, "clients in each LAN; of more than 40 equation (8) cannot be computed, and is left out")
-	flags.IntVar(&n.window, "window", 100, "the maximum window, in packets")
+	flags.IntVar(&n.window, "window", 100, "the maximum window, in packets; those of (15), (16) and (18) follow from the timeout, and are told where they are greater")
 	flags.DurationVar(&n.artpMax, "artp-max", 600*time.Microsecond, "the longest random time before an ACK")
 	flags.DurationVar(&n.timeout, "dflt-timeout", 100*time.Millisecond, "the least timeout, dflt_Tout")
 	flags.Var(&n.file, "file", "size of the file")
@@ -63,6 +64,9 @@ func (n network) check() error {
 			wrong = append(wrong, fmt.Errorf("--%s %d: it has to be 1 at least", flag.name, flag.value))
 		}
 	}
+	if n.payload > wire.MaxPayload {
+		wrong = append(wrong, fmt.Errorf("--payload %d: it can be %d at most", n.payload, wire.MaxPayload))
+	}
 	if !isCapacity(n.c1) || !isCapacity(n.c2) || n.headers < 0 || n.artpMax < 0 || n.timeout <= 0 {
 		wrong = append(wrong, errors.New("capacities and times have to be positive"))
 	}
@@ -73,8 +77,8 @@ func (n network) check() error {
 	switch {
 	case n.timeout <= artp:
 		return fmt.Errorf("--dflt-timeout %v is not greater than the mean ARTP, %v: no window would be confirmed", n.timeout, artp)
-	case n.path().SteadyWindow(n.timeout, artp) < 0:
-		return fmt.Errorf("--dflt-timeout %v is over before a packet has passed so many slow LANs (--n2 %d): no window would be confirmed", n.timeout, n.n2)
+	case n.path().SteadyWindow(n.timeout, artp) < 1:
+		return fmt.Errorf("--dflt-timeout %v is over before a packet with --payload %d has passed the slow LANs (--n2 %d, --c2 %v) and is acknowledged: no window would be confirmed", n.timeout, n.payload, n.n2, n.c2)
 	}
 	return nil
 }
@@ -90,9 +94,8 @@ type result struct {
 }
 
 func (n network) path() model.Path {
-	const header = 11
 	return model.Path{
-		Packets: model.Packets{Payload: model.Bytes(n.payload), Data: model.Bytes(n.payload + header + n.headers), ACK: model.Bytes(header + n.headers)},
+		Packets: model.Packets{Payload: model.Bytes(n.payload), Data: model.Bytes(n.payload + wire.HeaderSize + n.headers), ACK: model.Bytes(wire.HeaderSize + n.headers)},
 		C1:      model.Rate(n.c1) * model.Mbit, C2: model.Rate(n.c2) * model.Mbit, N1: n.n1, N2: n.n2,
 	}
 }
@@ -115,9 +118,17 @@ func (n network) results() []result {
 		say("(12)", fmt.Sprintf("%.4g", model.ReductionLimit(n.window)), "limit of the factor in (11) for windows greater than %d", n.window),
 		say("(13)", fmt.Sprintf("%.4g", model.ReductionFactor(1, n.window)), "factor in (11), from 1 to %d", n.window),
 		say("(14)", fmt.Sprintf("%.4g", model.ReductionFactor(n.window, 10*n.window)), "factor in (11), from %d to %d", n.window, 10*n.window),
-		say("(15)", p.Confirmation(max(steady, 1), artp), "time to the last ACK of a window of %d", max(steady, 1)),
-		say("(16)", steady, "window in the steady state, W_T, with %d slow LANs", n.n2),
+		say("(15)", p.Confirmation(steady, artp), "time to the last ACK of a window of %d%s", steady, n.beyond(steady)),
+		say("(16)", steady, "window in the steady state, W_T, with %d slow LANs%s", n.n2, n.beyond(steady)),
 		say("(17)", p.MaximumThroughput(n.window, p.C1, artp), "greatest throughput without congestion, window %d", n.window),
-		say("(18)", p.CongestedThroughput(steady, p.C1, n.timeout), "greatest throughput with congestion, window %d", steady+1),
+		say("(18)", p.CongestedThroughput(steady, p.C1, n.timeout), "greatest throughput with congestion, window %d%s", steady+1, n.beyond(steady+1)),
 	)
+}
+
+// beyond is what is said of a window that is greater than the maximum: no sender has one.
+func (n network) beyond(window int) string {
+	if window <= n.window {
+		return ""
+	}
+	return fmt.Sprintf(": more than the maximum, %d", n.window)
 }

@@ -174,21 +174,20 @@ func (w *worker) offer(ctx context.Context, session *sdk.Session, path string, t
 		return nil, nil, err
 	}
 	end = func() { _ = from.Close() } // it was read
-	options.Name = from.Info().Name
 	if out, err = session.SendStream(ctx, from, options); err != nil {
 		end()
 	}
 	return out, end, err
 }
 
-// sendOptions are a replication's, in the words of deliveries: as its LANs do, session agents wait
+// sendOptions are a replication's, in the words of deliveries: what it is called is the same for both, and as its LANs do, session agents wait
 // for a slow replica unless it is to be served last.
 func sendOptions(task *replicav1.SendTask) sdk.SendOptions {
 	slow := sdk.Pace
 	if task.GetSlow() == replicav1.SlowReplica_SLOW_REPLICA_DETACH {
 		slow = sdk.Detach
 	}
-	return sdk.SendOptions{AckLevel: sdk.Durable, MaxBytesPerSecond: task.GetMaxBytesPerSecond(), SlowMember: sdk.SlowMember{Action: slow}}
+	return sdk.SendOptions{Name: nameOf(task.GetPath()), AckLevel: sdk.Durable, MaxBytesPerSecond: task.GetMaxBytesPerSecond(), SlowMember: sdk.SlowMember{Action: slow}}
 }
 
 // delivered notes what a delivery tells of the source: where nobody heard the multicast, nothing else

@@ -76,7 +76,7 @@ func (p *places) sendable(ctx context.Context, path string) (real string, err er
 		return "", err
 	}
 	if !p.isBelow(ctx, real, p.sources) {
-		return "", fmt.Errorf("%w: %s is not below one of sources (%s) in the configuration of this replicator", errNotAllowed, path, orNone(p.sources))
+		return "", notBelow(path, real, "sources", p.sources)
 	}
 	return real, nil
 }
@@ -85,16 +85,40 @@ func (p *places) sendable(ctx context.Context, path string) (real string, err er
 // system uses.
 func (p *places) source(ctx context.Context, path string, skipUnused bool) (source, error) {
 	real, err := p.sendable(ctx, path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case skipUnused:
-		return device.OpenUsed(ctx, real)
-	case device.IsDevice(real):
-		return device.OpenSource(real)
 	}
-	return send.OpenObject(ctx, real)
+	opened, err := openSource(ctx, real, skipUnused)
+	if err != nil {
+		return nil, err
+	}
+	return named{opened, nameOf(path)}, nil
 }
+
+func openSource(ctx context.Context, path string, skipUnused bool) (source, error) {
+	switch {
+	case skipUnused:
+		return device.OpenUsed(ctx, path)
+	case device.IsDevice(path):
+		return device.OpenSource(path)
+	}
+	return send.OpenObject(ctx, path)
+}
+
+// named is a source under the name by which it was asked for. What a link leads to may be called otherwise, and something else tomorrow.
+type named struct {
+	source
+	name string
+}
+
+func (n named) Info() object.Info {
+	info := n.source.Info()
+	info.Name = n.name
+	return info
+}
+
+// nameOf returns the name under which what a path names appears at replicas.
+func nameOf(path string) string { return filepath.Base(filepath.Clean(path)) }
 
 // landing opens where something lands, if it may there.
 func (p *places) landing(ctx context.Context, path, serial string, info object.Info) (receive.Landing, error) {
@@ -162,7 +186,7 @@ func (p *places) directoryIn(ctx context.Context, path string, targets []string)
 		return "", err
 	}
 	if !p.isBelow(ctx, real, targets) {
-		return "", fmt.Errorf("%w: %s is not below one of targets (%s) in the configuration of this replicator", errNotAllowed, path, orNone(targets))
+		return "", notBelow(path, real, "targets", targets)
 	}
 	return real, os.MkdirAll(real, 0o750)
 }
@@ -195,6 +219,14 @@ func apart(path string, directories []string) (own, others []string) {
 // isWithin reports whether a path is that of a directory, or of something in it, by their names.
 func isWithin(path, directory string) bool {
 	return path == directory || strings.HasPrefix(path, strings.TrimSuffix(directory, "/")+"/")
+}
+
+// notBelow says that a path, or what links in it lead to, is none of those that the setting allows.
+func notBelow(path, real, setting string, allowed []string) error {
+	if path = filepath.Clean(path); path != real {
+		path += " leads to " + real + ", which"
+	}
+	return fmt.Errorf("%w: %s is not below one of %s (%s) in the configuration of this replicator", errNotAllowed, path, setting, orNone(allowed))
 }
 
 func orNone(paths []string) string {

@@ -88,6 +88,44 @@ func TestSourceThatIsNotThereIsNamedOnce(t *testing.T) {
 	}
 }
 
+// A source that a link leads to appears under the link's name, by multicast and by session agents. Where a link leads out of what may be sent,
+// or written, the refusal says where to.
+func TestLinksAreFollowed(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	for link, to := range map[string]string{"current.img": "disk-7.img", "current": "tree", "away": away} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "disk-7.img"), []byte("content"), 0o600), os.Mkdir(filepath.Join(dir, "tree"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	p := &places{sources: []string{dir}, targets: []string{dir}}
+	for path, want := range map[string]string{"current.img": "current.img", "current/": "current", "disk-7.img": "disk-7.img", "tree/../current": "current"} {
+		from, err := p.source(t.Context(), dir+"/"+path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delivered := sendOptions(&replicav1.SendTask{Path: dir + "/" + path}).Name
+		if name := from.Info().Name; name != want || delivered != want {
+			t.Errorf("%s appears as %s, and by session agents as %s, want %s", path, name, delivered, want)
+		}
+		if err := from.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := p.source(t.Context(), dir+"/away", false)
+	_, alsoErr := p.directory(t.Context(), dir+"/away/below")
+	for want, err := range map[string]error{
+		dir + "/away leads to " + away + ", which is not below one of sources":             err,
+		dir + "/away/below leads to " + away + "/below, which is not below one of targets": alsoErr,
+	} {
+		if !errors.Is(err, errNotAllowed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // A task begins when those that were withdrawn before are over, which may hold the place where it lands; it does not
 // wait for ever.
 func TestTaskBeginsAfterTheOneThatWasWithdrawn(t *testing.T) {

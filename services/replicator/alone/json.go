@@ -24,7 +24,7 @@ func (a *app) asJSON(result send.Result, receivers int, why, detail string) erro
 	for _, m := range result.Members {
 		replica := &replicav1.Replica{
 			Name: m.Name, Node: m.Address.Addr().String(), Lan: m.LAN, State: stateOf(m.Outcome), Reason: m.Reason, Detail: m.Detail,
-			Bytes: m.Landed, Lost: m.Lost, Detached: m.Detached,
+			Bytes: m.Landed, ResumedBytes: m.Resumed, Lost: m.Lost, Detached: m.Detached,
 		}
 		switch m.Outcome {
 		case algo.Complete:

@@ -25,8 +25,14 @@ type line struct {
 	quiet bool
 	mu    sync.Mutex
 	shown bool
-	said  time.Time                   // when it was, last, where there is no terminal
-	away  map[netip.AddrPort]*absence // receivers that are silent
+	said  time.Time             // when it was, last, where there is no terminal
+	away  map[receiver]*absence // receivers that are silent
+}
+
+// receiver is what identifies a receiver. One that was started again has another port.
+type receiver struct {
+	name string
+	at   netip.Addr
 }
 
 // saidEvery is how often the progress is written where there is no terminal.
@@ -44,19 +50,31 @@ const silentFor = 3 * time.Second
 func (l *line) sending(p send.Progress) {
 	now := time.Now()
 	l.absences(p.Members, now)
-	done, away, slowest := 0, 0, p.Length
+	l.show(now, "%s", progressOf(p))
+}
+
+// progressOf says how far a sender and its receivers are. All have what the last of those has that are not done, also if it is silent: it may
+// come back. Where all are done or given up, there is no such clause.
+func progressOf(p send.Progress) string {
+	done, away, running, slowest := 0, 0, 0, p.Length
 	for _, m := range p.Members {
-		switch {
-		case m.Outcome == algo.Complete:
+		switch m.Outcome {
+		case algo.Complete:
 			done++
-		case m.Silent:
-			away++
-		case m.Outcome == algo.Running:
+			continue
+		case algo.Running:
+			running++
 			slowest = min(slowest, m.Landed)
 		}
+		if m.Silent {
+			away++
+		}
 	}
-	l.show(now, "sent %s of %s, all have %s; %d of %d complete, %d silent",
-		bytesize.Short(p.Sent), bytesize.Short(p.Length), bytesize.Short(slowest), done, len(p.Members), away)
+	all := ""
+	if running > 0 {
+		all = ", all have " + bytesize.Short(slowest)
+	}
+	return fmt.Sprintf("sent %s of %s%s; %d of %d complete, %d silent", bytesize.Short(p.Sent), bytesize.Short(p.Length), all, done, len(p.Members), away)
 }
 
 // absences says which receivers fall silent, and which are back, where there is no terminal: a terminal shows all the time how many are silent.
@@ -64,27 +82,31 @@ func (l *line) absences(members []send.Receipt, now time.Time) {
 	if l.isTerminal() {
 		return
 	}
-	if l.away == nil {
-		l.away = make(map[netip.AddrPort]*absence)
-	}
+	before := l.away
+	l.away = make(map[receiver]*absence) // without those that are gone
 	for _, m := range members {
-		away, isSilent := l.away[m.Address], m.Silent && m.Outcome == algo.Running
-		switch {
-		case isSilent && away == nil:
-			l.away[m.Address] = &absence{since: now}
-		case isSilent && !away.told && now.Sub(away.since) >= silentFor:
+		who := receiver{m.Name, m.Address.Addr()}
+		l.absence(who, m, before[who], now)
+	}
+}
+
+// absence says that a receiver falls silent, or what became of one that was: away is its silence so far, and nil if it has been heard.
+func (l *line) absence(who receiver, m send.Receipt, away *absence, now time.Time) {
+	isSilent := m.Silent && m.Outcome == algo.Running
+	switch {
+	case isSilent && away == nil:
+		l.away[who] = &absence{since: now}
+	case isSilent:
+		l.away[who] = away
+		if !away.told && now.Sub(away.since) >= silentFor {
 			away.told = true
-			l.say("%s (%s) is silent", m.Name, m.Address.Addr())
-		case !isSilent && away != nil:
-			delete(l.away, m.Address)
-			switch {
-			case !away.told || m.Outcome == algo.Failed: // the table says why
-			case m.Outcome == algo.Unknown:
-				l.say("%s (%s) is given up", m.Name, m.Address.Addr())
-			default:
-				l.say("%s (%s) is back", m.Name, m.Address.Addr())
-			}
+			l.say("%s (%s) is silent", who.name, who.at)
 		}
+	case away == nil || !away.told || m.Outcome == algo.Failed: // the table says why
+	case m.Outcome == algo.Unknown:
+		l.say("%s (%s) is given up", who.name, who.at)
+	default:
+		l.say("%s (%s) is back", who.name, who.at)
 	}
 }
 

@@ -77,3 +77,46 @@ func TestWhoIsSilentIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// A receiver that was started again is back: it speaks from another port. Of one that is gone nothing more is said.
+func TestWhoWasStartedAgainIsBack(t *testing.T) {
+	var said bytes.Buffer
+	l := &line{to: &said}
+	begun := time.Unix(0, 0)
+	member := func(name, at string, silent bool) send.Receipt {
+		return send.Receipt{Name: name, Address: netip.MustParseAddrPort(at), Silent: silent, Outcome: algo.Running}
+	}
+	l.absences([]send.Receipt{member("one", "10.0.0.1:7", true), member("two", "10.0.0.2:7", true)}, begun)
+	l.absences([]send.Receipt{member("one", "10.0.0.1:7", true), member("two", "10.0.0.2:7", true)}, begun.Add(silentFor))
+	l.absences([]send.Receipt{member("one", "10.0.0.1:8", false)}, begun.Add(2*silentFor))
+	if want := "one (10.0.0.1) is silent\ntwo (10.0.0.2) is silent\none (10.0.0.1) is back\n"; said.String() != want {
+		t.Errorf("%q, want %q", said.String(), want)
+	}
+	if len(l.away) != 0 {
+		t.Errorf("remembered: %v", l.away)
+	}
+}
+
+// All have no more than one that is silent and may come back. Where nobody goes on, nothing is said of all.
+func TestWhatAllHave(t *testing.T) {
+	member := func(landed uint64, silent bool, outcome algo.Outcome) send.Receipt {
+		return send.Receipt{Landed: landed << 20, Silent: silent, Outcome: outcome}
+	}
+	for _, tt := range []struct {
+		members []send.Receipt
+		want    string
+	}{
+		{[]send.Receipt{member(20, false, algo.Running), member(25, false, algo.Running)}, "sent 30 MiB of 90 MiB, all have 20 MiB; 0 of 2 complete, 0 silent\n"},
+		{[]send.Receipt{member(10, true, algo.Running)}, "sent 30 MiB of 90 MiB, all have 10 MiB; 0 of 1 complete, 1 silent\n"},
+		{[]send.Receipt{member(10, true, algo.Running), member(20, false, algo.Running), member(90, false, algo.Complete)}, "sent 30 MiB of 90 MiB, all have 10 MiB; 1 of 3 complete, 1 silent\n"},
+		{[]send.Receipt{member(10, true, algo.Unknown), member(20, false, algo.Running)}, "sent 30 MiB of 90 MiB, all have 20 MiB; 0 of 2 complete, 1 silent\n"},
+		{[]send.Receipt{member(10, true, algo.Unknown), member(20, false, algo.Failed)}, "sent 30 MiB of 90 MiB; 0 of 2 complete, 1 silent\n"},
+	} {
+		var said bytes.Buffer
+		l := &line{to: &said, said: time.Unix(0, 0)}
+		l.sending(send.Progress{Sent: 30 << 20, Length: 90 << 20, Members: tt.members})
+		if said.String() != tt.want {
+			t.Errorf("%q, want %q", said.String(), tt.want)
+		}
+	}
+}

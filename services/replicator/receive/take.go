@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
+	"strings"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
@@ -326,10 +328,25 @@ func (r *replica) bye(why string) {
 	case why == "":
 		reason = fmt.Errorf("%w: it was ended; what is there is kept, receive again to go on", ErrSenderGone)
 	default:
-		reason = fmt.Errorf("%w: %s; what is there is kept, receive again to go on", ErrSenderFailed, printable.Text(why))
+		reason = fmt.Errorf("%w: %s; %s", ErrSenderFailed, printable.Text(why), r.afterFailure(why))
 	}
 	r.mu.Unlock()
 	r.finish(reason)
+}
+
+// afterFailure says what to do when the sender has failed. A source that has changed comes from the beginning, unless its content is as it
+// was: that what came fits it no more is known only then.
+func (r *replica) afterFailure(why string) string {
+	if !strings.Contains(why, object.ErrChanged.Error()) {
+		return "what is there is kept, receive again to go on"
+	}
+	const next = "receive again: if its content has changed, that begins anew"
+	if at, is := r.landing.(*watched); is {
+		if _, is := at.Landing.(*object.Landing); is { // what came to a device takes no room beside that
+			return fmt.Sprintf("%s, and what came, in %s, can be removed", next, filepath.Join(r.config.Path, ".groupcast-partial"))
+		}
+	}
+	return next
 }
 
 // yielded ends the replica for another that is made of what another sender has, unless it is there already.

@@ -109,6 +109,7 @@ type Receipt struct {
 	Reason    string
 	Detail    string // what it said of why it refused, or failed
 	Landed    uint64 // bytes, without a gap
+	Resumed   uint64 // bytes that it had when it joined
 	Lost      float64
 	Detached  bool
 	Silent    bool
@@ -325,7 +326,7 @@ func (s *session) receipts() (all []Receipt) {
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
 			Name: printable.Text(p.Name), LAN: printable.Text(p.LAN), Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
-			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Lost: status.Lost,
+			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Resumed: min(p.Have, s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})
 	}
