@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -34,7 +35,7 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 	directory := filepath.Join(filepath.Dir(file), credentials)
 	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: credentials}
 	for {
-		next := identity.CertificateLifetime / 2
+		next, authorities := identity.CertificateLifetime/2, ca.AuthoritiesPEM()
 		bundle, err := ca.IssueBundle(identity.ID{Role: identity.Operator, Name: operatorName}, identity.Stamp(shown.Revision())+1)
 		if err == nil {
 			err = identity.FilesIn(directory).Write(bundle)
@@ -48,10 +49,23 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 			next = accessRetry
 			env.Log.Warn("the operator's configuration could not be written; trying again", "file", file, "error", err)
 		}
-		if !pause.For(ctx, next) {
+		if !pauseWith(ctx, ca, authorities, next) {
 			return nil
 		}
 	}
+}
+
+// accessLook is how often it is looked whether the authorities have changed.
+const accessLook = 2 * time.Second
+
+// pauseWith waits for so long, or until the authorities have changed, as those of another issuer may. It reports false when ctx is done.
+func pauseWith(ctx context.Context, ca *identity.CA, before []byte, most time.Duration) bool {
+	for end := time.Now().Add(most); time.Now().Before(end) && bytes.Equal(before, ca.AuthoritiesPEM()); {
+		if !pause.For(ctx, min(accessLook, time.Until(end))) {
+			return false
+		}
+	}
+	return true
 }
 
 // credentialsBeside names the directory of a configuration's credentials after its file: another manager's configuration may lie beside it.

@@ -155,6 +155,31 @@ func TestCertificateOfAnotherIssuer(t *testing.T) {
 	}
 }
 
+// When the other issuer's authority changes, the first operator's configuration follows: with it somebody mends the rest.
+func TestOperatorKnowsTheNextIssuer(t *testing.T) {
+	config := managertest.Config(t.TempDir())
+	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
+	mounted := identity.FilesIn(config.Identity.TLSDir)
+	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	issueFiles(t, filepath.Join(t.TempDir(), "first-issuer"), self, 0, mounted)
+	m := managertest.Run(t, config)
+	if _, err := m.Client(t).CreateGroup(t.Context(), "first", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	before := shown(t, m.Address)
+	issueFiles(t, filepath.Join(t.TempDir(), "next-issuer"), self, 0, mounted)
+	eventually(t, 30*time.Second, "the next certificate is shown", func() bool { return shown(t, m.Address) != before })
+	eventually(t, 30*time.Second, "the operator's configuration knows the next issuer", func() bool {
+		client, err := sdk.Open(m.Access)
+		if err != nil {
+			return false
+		}
+		defer client.Close()
+		_, err = client.CreateGroup(t.Context(), "next", sdk.Policy{})
+		return err == nil
+	})
+}
+
 // Several managers may show one certificate of another issuer, as when a Secret is mounted into all their pods: it need not name any of them.
 // What comes to a manager that does not lead is done by the leader, which believes that manager.
 func TestManagersShareACertificate(t *testing.T) {

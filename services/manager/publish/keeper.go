@@ -92,16 +92,23 @@ func (k *Keeper) publishAuthority(ctx context.Context, was *authority) error {
 	return nil
 }
 
-// turn is when a credential is to be renewed, and when its Secret is to be looked at.
-type turn struct{ renew, check time.Time }
+// turn is when a credential is to be renewed, and when its Secret is to be looked at; and the authorities that the Secret names.
+type turn struct {
+	renew, check time.Time
+	authorities  []byte
+}
 
-// keep renews a credential at half of its life, and when its Secret is found to be empty.
+// keep renews a credential at half of its life, when its Secret is found to be empty, and when the authorities have changed, as those of
+// another issuer may: who has it would know no manager any more.
 func (k *Keeper) keep(ctx context.Context, credential Credential, next *turn) {
 	if !k.Leading() {
 		*next = turn{}
 		return
 	}
-	now := time.Now()
+	is, now := k.CA.AuthoritiesPEM(), time.Now()
+	if !bytes.Equal(is, next.authorities) {
+		next.renew, next.authorities = now, is
+	}
 	if !now.Before(next.check) {
 		next.check = now.Add(again)
 		if now.Before(next.renew) && k.isEmpty(ctx, credential.Secret) {

@@ -221,7 +221,8 @@ func TestTheCertificateIsPublishedInTheEnd(t *testing.T) {
 	})
 }
 
-// The certificates in the ConfigMap are the current ones: another issuer's may change, and somebody may empty the ConfigMap.
+// The certificates in the ConfigMap, and beside credentials, are the current ones: another issuer's may change, and somebody may empty the
+// ConfigMap.
 func TestTheCertificatesArePublishedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := newMemory()
@@ -232,7 +233,11 @@ func TestTheCertificatesArePublishedAgain(t *testing.T) {
 		var issuer atomic.Pointer[identity.CA]
 		issuer.Store(newCA(t))
 		ca.Managers = func() [][]byte { return issuer.Load().Authorities() }
-		keeper := &Keeper{Objects: objects, CA: ca, ConfigMap: "authority", Log: slog.New(slog.DiscardHandler), Leading: func() bool { return false }}
+		keeper := &Keeper{
+			Objects: objects, CA: ca, ConfigMap: "authority", Log: slog.New(slog.DiscardHandler),
+			Credentials: []Credential{{Secret: "operator", ID: identity.ID{Role: identity.Operator, Name: "admin"}}},
+			Leading:     func() bool { return true }, Stamp: func() identity.Stamp { return 1 },
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go keeper.Run(ctx)
@@ -244,6 +249,9 @@ func TestTheCertificatesArePublishedAgain(t *testing.T) {
 			defer objects.mu.Unlock()
 			if got := objects.configMaps["authority"][caCertificate]; got != string(ca.AuthoritiesPEM()) {
 				t.Errorf("%s: published is %q", when, got)
+			}
+			if got := objects.secrets["operator"][caCertificate]; string(got) != string(ca.AuthoritiesPEM()) {
+				t.Errorf("%s: the operator knows %q", when, got)
 			}
 		}
 		want("at first", look)
