@@ -68,6 +68,9 @@ func (t TLS) Client(role Role) *tls.Config {
 		},
 		VerifyConnection: func(state tls.ConnectionState) error {
 			peer, err := t.verify(state, x509.ExtKeyUsageServerAuth)
+			if unknown := new(x509.UnknownAuthorityError); role == Manager && errors.As(err, unknown) {
+				return fmt.Errorf("%w: if the managers have another CA now, enroll again, or restart the pod", err)
+			}
 			if err != nil {
 				return err
 			}

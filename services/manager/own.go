@@ -54,6 +54,12 @@ func (m *mounted) check(read *identity.Credentials) error {
 	return err
 }
 
+// wanted says what has to be in the files.
+func (m *mounted) wanted() string {
+	uri := identity.ID{Role: identity.Manager, Name: "NAME"}.URI(m.trustDomain)
+	return fmt.Sprintf("wanted are tls.crt with the one URI %s, for servers and clients, its ECDSA key in tls.key, and its issuer's certificate in ca.crt", uri)
+}
+
 // Credentials implements identity.Source.
 func (m *mounted) Credentials() (*identity.Credentials, error) {
 	if _, err := m.usable(); err != nil {
@@ -77,7 +83,7 @@ func (m *mounted) authorities() [][]byte {
 func (m *mounted) usable() (*identity.Credentials, error) {
 	now, err := m.files.Credentials()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, m.wanted())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +97,7 @@ func (m *mounted) usable() (*identity.Credentials, error) {
 		}
 	}
 	if m.good == nil {
-		return nil, fmt.Errorf("certificate in %s: %w", m.dir, m.wrong)
+		return nil, fmt.Errorf("certificate in %s: %w; %s", m.dir, m.wrong, m.wanted())
 	}
 	m.tell()
 	return m.good, nil
@@ -115,7 +121,7 @@ func (m *mounted) tell() {
 	}
 	m.said = text
 	if wrong != nil {
-		m.log.Warn("the manager's certificate from another issuer is of no use: what could be used last is shown on", "dir", m.dir, "error", wrong)
+		m.log.Warn("the manager's certificate from another issuer is of no use: what could be used last is shown on", "dir", m.dir, "error", wrong, "next", m.wanted())
 		return
 	}
 	m.log.Info("the manager's certificate from another issuer can be used again", "dir", m.dir)

@@ -293,6 +293,24 @@ func TestVolumesOfTheFirstConsumer(t *testing.T) {
 	want{"manager", 0, 1, 1, "its container is being made", "wait"}.check(t, got[0])
 }
 
+// A manager whose certificate another issuer is to make waits for its Secret, and it is said what names that and who makes it.
+func TestSecretOfAnotherIssuer(t *testing.T) {
+	const said = `MountVolume.SetUp failed for volume "tls" : secret "groupcast-managers" not found`
+	manager := ""
+	got := changed(t, "class", func(o *object) {
+		waitsForVolume(o, "")
+		switch {
+		case o.Kind == "Pod" && o.label("component") == "manager":
+			manager = o.Metadata.Name
+		case o.Kind == "PersistentVolumeClaim":
+			o.Status.Phase = "Bound"
+		case o.Kind == "Event":
+			o.InvolvedObject.Kind, o.InvolvedObject.Name, o.Reason, o.Message = "Pod", manager, "FailedMount", said
+		}
+	})
+	want{"manager", 0, 1, 1, "the Secret that manager.tls.existingSecret names is not there: " + said, "make it, or see to its issuer"}.check(t, got[0])
+}
+
 // What runs on a volume of a node that is drained waits for that node, whatever else the scheduler says of others.
 func TestVolumesOfCordonedNodes(t *testing.T) {
 	for _, affinity := range []string{"didn't match PersistentVolume's node affinity", "had volume node affinity conflict"} {

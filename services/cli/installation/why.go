@@ -179,6 +179,9 @@ func claims(pod object, name string) bool {
 func (s *State) whyNotMade(pod object) (why, next string) {
 	said := s.said("Pod", pod.Metadata.Name, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
 	switch {
+	case pod.label("component") == "manager" && strings.Contains(said, `"tls"`):
+		return "the Secret that manager.tls.existingSecret names is not there: " + said,
+			"make it, or see to its issuer (" + fmt.Sprintf("kubectl -n %s describe certificates", s.namespace) + ", with cert-manager): it starts by itself then"
 	case strings.Contains(said, "ca.crt") && s.lacksManagers(pod.label("instance")):
 		return "no manager was there yet, and so no certificate of the managers' CA", "see to the manager: it starts by itself then"
 	case pod.label("component") == "envoy" && strings.Contains(said, "tls.crt"):

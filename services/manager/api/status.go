@@ -161,7 +161,7 @@ func absent(accounts map[string]identity.Role, counts view.Counts, away []*group
 			continue
 		}
 		namespace, _, _ := strings.Cut(account, "/")
-		all = append(all, fmt.Sprintf("no %s is here, though pods of ServiceAccount %s are to be: kubectl -n %s get ds,sts,pods,pvc,events says why",
+		all = append(all, fmt.Sprintf("no %s is here, though pods of ServiceAccount %s are to be: kubectl -n %s get ds,sts,pods,pvc,events says why, or their logs do",
 			accounts[account], account, namespace))
 	}
 	return all

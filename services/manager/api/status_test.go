@@ -58,8 +58,8 @@ func statusOf(t *testing.T, accounts *serviceaccount.Reviewer, leader store.Lead
 func TestStatusSaysWhoIsAbsent(t *testing.T) {
 	accounts := map[string]identity.Role{"gc/a": identity.Agent, "gc/g": identity.Gatherer}
 	want := []string{
-		"no agent is here, though pods of ServiceAccount gc/a are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
-		"no gatherer is here, though pods of ServiceAccount gc/g are to be: kubectl -n gc get ds,sts,pods,pvc,events says why",
+		"no agent is here, though pods of ServiceAccount gc/a are to be: kubectl -n gc get ds,sts,pods,pvc,events says why, or their logs do",
+		"no gatherer is here, though pods of ServiceAccount gc/g are to be: kubectl -n gc get ds,sts,pods,pvc,events says why, or their logs do",
 	}
 	if diff := cmp.Diff(want, statusOf(t, serviceaccount.New(nil, "groupcast", accounts), store.Leader{}).GetAbsent()); diff != "" {
 		t.Error(diff)
