@@ -126,7 +126,7 @@ func (a *app) hint(err error) string {
 	case reported.Reason == sdk.NoManager && a.managers != "":
 		return fmt.Sprintf(" (%s says where; --timeout %v)", a.saidBy, a.timeout)
 	case reported.Reason != "": // somebody has answered
-	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
+	case a.gathererAt != "" && (reported.Code == sdk.Unavailable || reported.Code == sdk.TimedOut):
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
 		if why := a.why.Load(); why != nil && *why != "" {
