@@ -2,6 +2,7 @@ package cli
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +23,8 @@ func sets(flags *pflag.FlagSet, fields map[string]string) {
 	}
 }
 
-// inFlags returns what an error says. What managers refuse is named by the flag that was given, and not by the API's field.
+// inFlags returns what an error says. What managers refuse is named by its flag, and not by the API's field, and so are other fields that
+// they mention by their whole path.
 func inFlags(command *cobra.Command, err error) string {
 	text := err.Error()
 	if sdk.CodeOf(err) != sdk.InvalidArgument {
@@ -30,6 +32,9 @@ func inFlags(command *cobra.Command, err error) string {
 	}
 	name := func(field, as string) {
 		text = regexp.MustCompile(`(^|; )`+regexp.QuoteMeta(field)+`: `).ReplaceAllString(text, "${1}"+as+": ")
+		if strings.Contains(field, ".") { // others are words that a message may have
+			text = regexp.MustCompile(` `+regexp.QuoteMeta(field)+`([ ,;]|$)`).ReplaceAllString(text, " "+as+"${1}")
+		}
 	}
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
 		for _, field := range flag.Annotations[fieldOf] {

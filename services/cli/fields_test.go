@@ -14,12 +14,20 @@ func TestRefusedFieldsAreToldAsFlags(t *testing.T) {
 	}{
 		{[]string{"push"}, "--rate: is 10: want 4096 at least", "spec.max_bytes_per_second: is 10: want 4096 at least"},
 		{[]string{"push"}, "--keep: is 48h0m0s: want less; --deadline: is no time", "spec.keep: is 48h0m0s: want less; spec.deadline: is no time"},
-		{[]string{"push"}, "--slow: evicts nobody without lag_bytes", "spec.slow_member: evicts nobody without lag_bytes"},
+		{
+			[]string{"push"},
+			"--slow: evicts nobody without --slow-lag or --slow-lag-time",
+			"spec.slow_member: evicts nobody without spec.slow_member.lag_bytes or spec.slow_member.lag_time",
+		},
 		{[]string{"replicate"}, "--rate: is 10; --to: \"ds\" does not begin at the root", "spec.max_bytes_per_second: is 10; spec.target_path: \"ds\" does not begin at the root"},
 		{[]string{"replicate"}, "PATH: \"ds\" does not begin at the root", "spec.source_path: \"ds\" does not begin at the root"},
 		{[]string{"token", "create"}, "--group: name those that the member may join", "groups: name those that the member may join"},
 		{[]string{"group", "update"}, "--max-rate: is 10", "policy.limits.max_bytes_per_second: is 10"},
-		{[]string{"group", "create"}, "--slow: evicts nobody", "policy.slow_member: evicts nobody"},
+		{
+			[]string{"group", "create"},
+			"--slow: evicts nobody without --slow-lag-bytes or --slow-lag-time",
+			"policy.slow_member: evicts nobody without policy.slow_member.lag_bytes or policy.slow_member.lag_time",
+		},
 		{[]string{"group", "get"}, "spec.keep: is none of this command's", "spec.keep: is none of this command's"},
 	} {
 		command, _, err := new(app).root().Find(tt.args)
