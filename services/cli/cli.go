@@ -245,7 +245,7 @@ func (a *app) root() *cobra.Command {
 		return a.checkOutput()
 	}
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
+		return usageError{fmt.Errorf("%w (see '%s --help')", unread(err), command.CommandPath())}
 	})
 	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.gathererCommand(), a.replicatorCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -45,4 +47,23 @@ func inFlags(command *cobra.Command, err error) string {
 		name(field, "PATH")
 	}
 	return text
+}
+
+// taken says what flags take, by their types, of which the parsers' errors are in the words of Go.
+var taken = map[string]string{
+	"bool": "true or false", "duration": "a time, as 30s or 10m", "float64": "a number", "int": "a whole number",
+	"uint16": "a number from 0 to 65535", "uint32": "a number from 0 to 4294967295",
+}
+
+// unread has an error about a flag that could not be read say what the flag takes.
+func unread(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	flag := invalid.GetFlag()
+	if takes, is := taken[flag.Value.Type()]; is {
+		return fmt.Errorf("--%s is %q: want %s", flag.Name, invalid.GetValue(), takes)
+	}
+	return err
 }

@@ -49,3 +49,26 @@ func TestGroupInUseSaysTheFlag(t *testing.T) {
 		t.Errorf("the hint is %q", hint)
 	}
 }
+
+// A flag that cannot be read is told with what it takes, and not in the words of Go's parsers. Others say it themselves.
+func TestFlagsThatCannotBeReadSayWhatTheyTake(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"group", "create", "x", "--max-members", "-1"}, `--max-members is "-1": want a number from 0 to 4294967295 (see 'groupcast group create --help')`},
+		{[]string{"group", "create", "x", "--max-deliveries", "4294967296"}, `--max-deliveries is "4294967296": want a number from 0 to 4294967295 (see 'groupcast group create --help')`},
+		{[]string{"push", "f", "--wait", "two"}, `--wait is "two": want a whole number (see 'groupcast push --help')`},
+		{[]string{"push", "f", "--keep", "5"}, `--keep is "5": want a time, as 30s or 10m (see 'groupcast push --help')`},
+		{[]string{"push", "f", "--stream=perhaps"}, `--stream is "perhaps": want true or false (see 'groupcast push --help')`},
+		{[]string{"soma", "decode", "f", "-p", "65536"}, `--port is "65536": want a number from 0 to 65535 (see 'groupcast soma decode --help')`},
+		{[]string{"soma", "model", "--c1", "fast"}, `--c1 is "fast": want a number (see 'groupcast soma model --help')`},
+		{[]string{"push", "f", "--rate", "many"}, `invalid argument "many" for "--rate" flag: "many" is no number of bytes, as 512MiB or 4GiB (see 'groupcast push --help')`},
+	} {
+		root := new(app).root()
+		root.SetArgs(tt.args)
+		if err := root.Execute(); exitStatus(err) != exitUsage || err.Error() != tt.says {
+			t.Errorf("%v: status %d: %v, want %s", tt.args, exitStatus(err), err, tt.says)
+		}
+	}
+}
