@@ -251,6 +251,7 @@ func (a *app) root() *cobra.Command {
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // now, so that it is marked with the others
 	markUsageErrors(root)
+	markUnknownHelp(root)
 	a.complete(root)
 	return root
 }
