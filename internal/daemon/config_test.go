@@ -135,6 +135,7 @@ func TestMistakesSayWhatWasMeant(t *testing.T) {
 		{name: "every mistake in the environment", environ: []string{"GROUPCAST_WORKERS=many", "GROUPCAST_STORE_KEEP=soon"}, want: []string{`GROUPCAST_WORKERS="many": want a whole number`, `GROUPCAST_STORE_KEEP="soon"`}},
 		{name: "every wrong value", args: []string{"--name=", "--workers=0", "--log-format=xml"}, want: []string{"name is empty", "workers is 0", `log.format is "xml"`}},
 		{name: "level in a flag", args: []string{"--log-level=loud"}, want: []string{"--log-level", "want debug, info, warn or error"}},
+		{name: "time that cannot be", args: []string{"--stop-wait=-1s"}, want: []string{"stopWait is -1s: want 0 or more"}},
 		{name: "time in a flag", args: []string{"--stop-wait=soon"}, want: []string{"--stop-wait", `"soon" is no time: want one as 10s`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

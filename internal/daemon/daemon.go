@@ -54,10 +54,14 @@ func CommonDefaults(addr string) CommonConfig {
 func (c *CommonConfig) Common() *CommonConfig { return c }
 
 func (c *CommonConfig) validate() error {
+	var problems []error
 	if c.Log.Format != "text" && c.Log.Format != "json" {
-		return fmt.Errorf("log.format is %q: want text or json", c.Log.Format)
+		problems = append(problems, fmt.Errorf("log.format is %q: want text or json", c.Log.Format))
 	}
-	return nil
+	if c.StopWait < 0 {
+		problems = append(problems, fmt.Errorf("stopWait is %v: want 0 or more", c.StopWait))
+	}
+	return errors.Join(problems...)
 }
 
 // Env is what a process gives to the service that runs in it.

@@ -3,8 +3,11 @@ package identity_test
 import (
 	"bytes"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"net/url"
 	"testing"
@@ -54,6 +57,26 @@ func sign(t testing.TB, by *identity.Credentials, c identity.Capability) []byte 
 		t.Fatal(err)
 	}
 	return token
+}
+
+// Managers' certificates from another issuer may have any of the curves that TLS 1.3 takes, as docs/operations.md says.
+func TestManagersKeyMayHaveALargerCurve(t *testing.T) {
+	ca := capabilityCA(t, domain)
+	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()} {
+		key, err := ecdsa.GenerateKey(curve, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := ca.Issue(identity.ID{Role: identity.Manager, Name: "m"}, key.Public(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manager := credentialsOf(t, ca, identity.Manager)
+		manager.Certificate = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+		if _, err := identity.CheckCapability(sign(t, manager, statement()), manager.Roots, domain, issued.Add(time.Minute)); err != nil {
+			t.Errorf("%s: %v", curve.Params().Name, err)
+		}
+	}
 }
 
 func TestCapabilityIsWhatWasSigned(t *testing.T) {

@@ -106,6 +106,22 @@ func idOf(certificate *x509.Certificate, trustDomain string) (ID, error) {
 	return ParseURI(certificate.URIs[0], trustDomain)
 }
 
+// CheckTrustDomain returns why name is not a trust domain: 1 to 255 letters, digits, hyphens, underscores and inner dots. Upper-case
+// letters are taken, which SPIFFE does not: managers have taken them.
+func CheckTrustDomain(name string) error {
+	if name == "" {
+		return fmt.Errorf("is empty: name one, as %s", DefaultTrustDomain)
+	}
+	ok := len(name) <= 255 && !slices.Contains(strings.Split(name, "."), "")
+	for _, r := range name {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	}
+	if !ok {
+		return fmt.Errorf("is %.80q: want 1 to 255 letters, digits, hyphens and inner dots, as %s", name, DefaultTrustDomain)
+	}
+	return nil
+}
+
 // CheckName returns why name is not a DNS label: 1 to 63 lower-case letters, digits and inner hyphens (RFC 1123).
 func CheckName(name string) error {
 	if name == "" {

@@ -105,8 +105,8 @@ func (c Config) Validate() error {
 			problems = append(problems, fmt.Errorf("endpoints: %q is not host:port", endpoint))
 		}
 	}
-	if c.TrustDomain == "" {
-		problems = append(problems, errors.New("trustDomain is empty"))
+	if err := identity.CheckTrustDomain(c.TrustDomain); err != nil {
+		problems = append(problems, fmt.Errorf("trustDomain %w", err))
 	}
 	if c.CredentialsDir == "" {
 		problems = append(problems, errors.New("credentialsDir is empty"))

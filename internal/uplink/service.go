@@ -44,7 +44,8 @@ func (c ServiceConfig) Check() error {
 		_, _, err := net.SplitHostPort(address)
 		note(err == nil, "managers: %q is not host:port, as 127.0.0.1:7400", address)
 	}
-	note(c.TrustDomain != "", "trustDomain is empty: name that of the managers, as %s", identity.DefaultTrustDomain)
+	err := identity.CheckTrustDomain(c.TrustDomain)
+	note(err == nil, "trustDomain %v", err)
 	note(c.CredentialsDir != "", "credentialsDir is empty: name a directory")
 	note((c.ServiceAccountTokenFile == "") == (c.AuthorityFile == ""), "serviceAccountTokenFile and authorityFile go together: name both, or none")
 	note(c.ServiceAccountTokenFile == "" || c.JoinTokenFile == "", "serviceAccountTokenFile and joinTokenFile: name one")

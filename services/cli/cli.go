@@ -126,7 +126,7 @@ func (a *app) hint(err error) string {
 	case reported.Reason == sdk.NoManager && a.managers != "":
 		return fmt.Sprintf(" (%s says where; --timeout %v)", a.saidBy, a.timeout)
 	case reported.Reason != "": // somebody has answered
-	case a.gathererAt != "" && reported.Code == sdk.Unavailable:
+	case a.gathererAt != "" && (reported.Code == sdk.Unavailable || reported.Code == sdk.TimedOut):
 		return fmt.Sprintf(": is a gatherer at %s? --to or %s names one, and 'groupcast gatherer list' shows them", a.gathererAt, gathererVariable)
 	case a.managers != "" && reported.Code == sdk.TimedOut:
 		if why := a.why.Load(); why != nil && *why != "" {
@@ -245,12 +245,13 @@ func (a *app) root() *cobra.Command {
 		return a.checkOutput()
 	}
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see '%s --help')", err, command.CommandPath())}
+		return usageError{fmt.Errorf("%w (see '%s --help')", unread(err), command.CommandPath())}
 	})
 	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.gathererCommand(), a.replicatorCommand(), a.joinCommand(),
 		a.tokenCommand(), a.identityCommand(), a.enrollCommand(), a.somaCommand(), a.statusCommand(), a.checkCommand(), a.versionCommand())
 	root.InitDefaultCompletionCmd() // now, so that it is marked with the others
 	markUsageErrors(root)
+	markUnknownHelp(root)
 	a.complete(root)
 	return root
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/groupcast/groupcast/internal/printable"
 	"github.com/groupcast/groupcast/sdk"
@@ -28,10 +29,14 @@ var completed = map[string]source{
 // readsFiles are the commands whose argument is a local file.
 var readsFiles = map[string]bool{"push": true, "upload": true, "gather policy set": true, "soma decode": true, "soma figures": true}
 
-// words are what flags are completed to.
+// words are what flags are completed to: those of one command by its path and the flag, and those that all commands have in common by
+// the flag alone.
 var words = map[string][]cobra.Completion{
 	"output": {"table", "wide", "json", "yaml"}, "mode": {"hop", "end-to-end"}, "ack": {"relayed", "received", "durable"},
-	"slow": {"pace", "detach", "evict"}, "congestion": {"cubic", "bbr", "reno"},
+	"slow": {"pace", "detach", "evict"}, "congestion": {"cubic", "bbr", "reno"}, "data-plane": {"tls", "plaintext"},
+	"roles": {"send", "receive"}, "format": {"svg", "png"},
+	"join role": {"send", "receive"}, "token create role": {"member", "agent", "gatherer", "replicator", "operator"},
+	"replicate slow": {"pace", "detach"},
 }
 
 // complete sets up completion for a command, and for all below it.
@@ -42,11 +47,15 @@ func (a *app) complete(command *cobra.Command) {
 	} else if !readsFiles[path] && command.ValidArgsFunction == nil {
 		command.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	for name, all := range words {
-		if command.LocalFlags().Lookup(name) != nil && (path != "replicate" || name != "slow") {
-			_ = command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+	command.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		all, is := words[path+" "+flag.Name]
+		if !is {
+			all, is = words[flag.Name]
 		}
-	}
+		if is {
+			_ = command.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
 	if command.LocalFlags().Lookup("group") != nil {
 		_ = command.RegisterFlagCompletionFunc("group", a.listed(groupNames))
 	}

@@ -115,8 +115,17 @@ func (a *app) bounded(do func(ctx context.Context, client *gather.Client, args [
 	return func(ctx context.Context, client *gather.Client, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, a.timeout)
 		defer cancel()
+		defer a.sayNoGatherer()()
 		return do(ctx, client, args)
 	}
+}
+
+// sayNoGatherer tells the user, unless it is stopped before, that the command waits for a gatherer: a call that reaches nobody is tried
+// again for some seconds before it fails.
+func (a *app) sayNoGatherer() (stop func() bool) {
+	return time.AfterFunc(answerPatience, func() {
+		fmt.Fprintf(a.stderr, "no gatherer has answered yet; there should be one at %s\n", a.gathererAt)
+	}).Stop
 }
 
 func (a *app) gatherClients() *cobra.Command {
@@ -138,7 +147,14 @@ func (a *app) gatherWatch() *cobra.Command {
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
 		shown := newScreen(a.stdout)
 		defer shown.end()
-		return a.keepWatching(ctx, shown, func(seen func()) error { return a.watchClients(ctx, client, shown, seen) })
+		answered := a.sayNoGatherer()
+		defer answered()
+		return a.keepWatching(ctx, shown, func(seen func()) error {
+			return a.watchClients(ctx, client, shown, func() {
+				answered()
+				seen()
+			})
+		})
 	})
 }
 

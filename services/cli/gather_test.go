@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -75,6 +76,27 @@ func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 		const table, line = "one\x1b[K\ntwo\x1b[K\n\x1b[J", "\r\x1b[2A\x1b[Jthe gatherer is away, and is asked again: connection refused\n"
 		if want := table + line + table + line; !errors.Is(err, gone) || said.String() != want {
 			t.Errorf("%v, and it says %q, want %q", err, said.String(), want)
+		}
+	})
+}
+
+// A gatherer that does not answer is the one that is named, and not the managers: nobody has asked them. Long before the time is over, the
+// user learns what is waited for.
+func TestGathererThatDoesNotAnswerIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		a := &app{stderr: &said, timeout: 5 * time.Second, gathererAt: "10.0.0.9:7420", managers: "10.0.0.1:7400, as adm.yaml says"}
+		err := a.bounded(func(ctx context.Context, _ *gather.Client, _ []string) error {
+			time.Sleep(answerPatience)
+			synctest.Wait()
+			if want := "no gatherer has answered yet; there should be one at 10.0.0.9:7420\n"; said.String() != want {
+				t.Errorf("while it waits, it says %q, want %q", said.String(), want)
+			}
+			<-ctx.Done()
+			return &sdk.Error{Code: sdk.TimedOut, Message: "no answer in time"}
+		})(t.Context(), nil, nil)
+		if hint := a.hint(err); !strings.HasPrefix(hint, ": is a gatherer at 10.0.0.9:7420? --to or GROUPCAST_GATHERER names one") {
+			t.Errorf("the hint is %q", hint)
 		}
 	})
 }

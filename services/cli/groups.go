@@ -21,13 +21,33 @@ var groupColumns = []column[sdk.Group]{
 	{title: "SLOW", cell: func(g sdk.Group) string { return string(g.Policy.SlowMember.Action) }},
 	{title: "LIMITS", cell: func(g sdk.Group) string { return limits(g.Policy.Limits) }},
 	{title: "AGE", cell: func(g sdk.Group) string { return age(g.Created) }},
+	{title: "SLOW-WHEN", wide: true, cell: func(g sdk.Group) string { return slowWhen(g.Policy.SlowMember) }},
 	{title: "ROLES", wide: true, cell: func(g sdk.Group) string { return join(g.Policy.AllowedRoles) }},
 	{title: "LATENCY-BOUND", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.LatencyBound) }},
 	{title: "CLUSTER-THRESHOLD", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.ClusterThreshold) }},
 	{title: "DATA-PLANE", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.DataPlane) }},
+	{title: "CONGESTION", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.Congestion) }},
 	{title: "MEMBERS-RELAY", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Policy.MembersRelay) }},
 	{title: "EPOCH", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Epoch) }},
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
+}
+
+// slowWhen says from when on what happens to slow members ends or fails them. It is empty if nothing does.
+func slowWhen(slow sdk.SlowMember) string {
+	if slow.FloorBytesPerSecond > 0 {
+		return "below " + bytesize.Short(slow.FloorBytesPerSecond) + "/s"
+	}
+	var lags []string
+	if slow.LagBytes > 0 {
+		lags = append(lags, bytesize.Short(slow.LagBytes))
+	}
+	if slow.LagTime > 0 {
+		lags = append(lags, slow.LagTime.String())
+	}
+	if len(lags) == 0 {
+		return ""
+	}
+	return strings.Join(lags, " or ") + " behind"
 }
 
 // limits says what a group's limits are.
@@ -40,7 +60,7 @@ func limits(l sdk.Limits) string {
 	}
 	add(l.MaxMembers > 0, fmt.Sprintf("%d members", l.MaxMembers))
 	add(l.MaxDeliveries > 0, fmt.Sprintf("%d deliveries", l.MaxDeliveries))
-	add(l.MaxObjectBytes > 0, bytesize.Short(l.MaxObjectBytes))
+	add(l.MaxObjectBytes > 0, "objects of "+bytesize.Short(l.MaxObjectBytes))
 	add(l.MaxBytesPerSecond > 0, bytesize.Short(l.MaxBytesPerSecond)+"/s")
 	return strings.Join(all, ", ")
 }

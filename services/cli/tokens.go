@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,9 @@ func (a *app) tokenCommand() *cobra.Command {
 		Use: "create NAME", Short: "Make a join token: it can be exchanged once, within 10 minutes, for an identity", Args: cobra.ExactArgs(1),
 		Example: "  groupcast token create node-7 --group models\n  groupcast token create agent-3 --role agent",
 		RunE: func(command *cobra.Command, args []string) error {
+			if asked.Lifetime == 0 { // which is the longest for managers
+				return usageError{errors.New("--lifetime: is 0s: want 1s to 10m0s")}
+			}
 			asked.Name = args[0]
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
 				text, lifetime, err := client.CreateToken(ctx, asked)
@@ -39,7 +43,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	}
 	create.Flags().StringVar(&asked.Role, "role", "member", "member, agent, gatherer, replicator or operator")
 	create.Flags().StringSliceVar(&asked.Groups, "group", nil, "for a member: groups that it may join, one at least; '*' stands for all")
-	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 10 minutes at most")
+	create.Flags().DurationVar(&asked.Lifetime, "lifetime", 10*time.Minute, "how long the token can be used, 1s to 10m")
 	sets(create.Flags(), map[string]string{"role": "role", "group": "groups", "lifetime": "lifetime"})
 	token.AddCommand(create)
 	return token

@@ -21,6 +21,17 @@ func TestClusterNeedsASharedCA(t *testing.T) {
 	}
 }
 
+// A trust domain that cannot be in a certificate is refused before a CA is made for it.
+func TestTrustDomainIsChecked(t *testing.T) {
+	for _, text := range []string{"", "Bad Domain"} {
+		config := manager.Defaults()
+		config.Identity.TrustDomain = text
+		if err := config.Validate(); err == nil || !strings.Contains(err.Error(), "identity.trustDomain is ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // The address that other managers are told is a host and a port, be the host of IPv4, of IPv6 or a name. Brackets that only IPv6 needs are
 // taken away otherwise.
 func TestAddressIsOfEitherFamily(t *testing.T) {

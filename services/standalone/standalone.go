@@ -79,10 +79,11 @@ func (c *Config) Validate() error {
 		}
 	}
 	note(c.Data != "", "data is empty: name a directory")
-	note(c.TrustDomain != "", "trustDomain is empty: name one, as %s", identity.DefaultTrustDomain)
+	err := identity.CheckTrustDomain(c.TrustDomain)
+	note(err == nil, "trustDomain %v", err)
 	note(c.Agents.Count >= 0 && c.Agents.Count <= 26, "agents.count is %d: want 0 to 26", c.Agents.Count)
 	note(c.Agents.Cache >= agent.LeastCache, "agents.cache is %v: want at least %v", c.Agents.Cache, bytesize.Size(agent.LeastCache))
-	_, err := c.agent(0, "127.0.0.1:7400")
+	_, err = c.agent(0, "127.0.0.1:7400")
 	if problems = append(problems, err); errors.Join(problems...) != nil {
 		return errors.Join(problems...)
 	}

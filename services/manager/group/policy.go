@@ -78,7 +78,7 @@ func CheckSlow(problems *ledger.Checks, field string, asked, happens *groupv1.Sl
 	problems.That(paces || asked.GetFloorBytesPerSecond() == 0, field+".floor_bytes_per_second", "is for pace, which is not what happens to slow members here")
 	problems.That(evicts || asked.GetLagBytes() == 0, field+".lag_bytes", "is for evict, which is not what happens to slow members here")
 	problems.That(evicts || asked.GetLagTime().AsDuration() == 0, field+".lag_time", "is for evict, which is not what happens to slow members here")
-	problems.That(!evicts || lags || asked.GetAction() != happens.GetAction(), field, "evicts nobody without lag_bytes or lag_time")
+	problems.That(!evicts || lags || asked.GetAction() != happens.GetAction(), field, "evicts nobody without %[1]s.lag_bytes or %[1]s.lag_time", field)
 }
 
 func checkSlow(problems *ledger.Checks, slow *groupv1.SlowMemberPolicy) {
