@@ -18,10 +18,8 @@ import (
 // operatorName is the name of the operator whose configuration a manager writes.
 const operatorName = "admin"
 
-// accessRetry is how soon a configuration that could not be written is written again.
-const accessRetry = 2 * time.Second
-
-// keepAccess writes the first operator's configuration, calls written, and keeps its certificate fresh.
+// keepAccess writes the first operator's configuration, calls written, and keeps its certificate fresh, and the authorities beside it, which
+// may be another issuer's and change.
 func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, written func()) error {
 	if config.Admin.File == "" {
 		written()
@@ -35,7 +33,7 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 	directory := filepath.Join(filepath.Dir(file), credentials)
 	access := uplink.Config{Endpoints: []string{reachable(address)}, TrustDomain: config.Identity.TrustDomain, CredentialsDir: credentials}
 	for {
-		next, authorities := identity.CertificateLifetime/2, ca.AuthoritiesPEM()
+		authorities := ca.AuthoritiesPEM()
 		bundle, err := ca.IssueBundle(identity.ID{Role: identity.Operator, Name: operatorName}, identity.Stamp(shown.Revision())+1)
 		if err == nil {
 			err = identity.FilesIn(directory).Write(bundle)
@@ -46,26 +44,30 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 		if err == nil {
 			written()
 		} else {
-			next = accessRetry
 			env.Log.Warn("the operator's configuration could not be written; trying again", "file", file, "error", err)
 		}
-		if !pauseWith(ctx, ca, authorities, next) {
+		isDue := func() bool {
+			held, unread := identity.FilesIn(directory).Credentials()
+			return err != nil || unread != nil || held.RenewalDue(time.Now()) || !bytes.Equal(authorities, ca.AuthoritiesPEM())
+		}
+		if !pauseUntil(ctx, isDue) {
 			return nil
 		}
 	}
 }
 
-// accessLook is how often it is looked whether the authorities have changed.
-const accessLook = 2 * time.Second
+// renewalLook is how often it is looked whether a certificate is to be made anew: by the date, since a machine that was suspended, or whose
+// date was set, has no other clock that knows of it.
+const renewalLook = 2 * time.Second
 
-// pauseWith waits for so long, or until the authorities have changed, as those of another issuer may. It reports false when ctx is done.
-func pauseWith(ctx context.Context, ca *identity.CA, before []byte, most time.Duration) bool {
-	for end := time.Now().Add(most); time.Now().Before(end) && bytes.Equal(before, ca.AuthoritiesPEM()); {
-		if !pause.For(ctx, min(accessLook, time.Until(end))) {
-			return false
+// pauseUntil waits until something is due. It reports false when ctx is done.
+func pauseUntil(ctx context.Context, isDue func() bool) bool {
+	for pause.For(ctx, renewalLook) {
+		if isDue() {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // credentialsBeside names the directory of a configuration's credentials after its file: another manager's configuration may lie beside it.

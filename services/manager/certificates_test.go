@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
@@ -153,6 +154,19 @@ func TestCertificateOfAnotherIssuer(t *testing.T) {
 	if _, err := identity.CheckCapability(signed, own.Roots, identity.DefaultTrustDomain, now); err != nil {
 		t.Errorf("what the manager signed: %v", err)
 	}
+}
+
+// The first operator's certificate is renewed by the date: on a machine that was suspended no other clock knows that it is old.
+func TestOperatorsCertificateIsRenewedByTheDate(t *testing.T) {
+	m := managertest.Start(t)
+	access, err := uplink.ReadConfig(m.Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := identity.FilesIn(access.CredentialsDir)
+	issueFiles(t, m.Config.Identity.CADir, identity.ID{Role: identity.Operator, Name: "admin"}, identity.CertificateLifetime*2/3, held)
+	old := expiry(t, access.CredentialsDir)
+	eventually(t, 20*time.Second, "it is renewed", func() bool { return expiry(t, access.CredentialsDir).After(old) })
 }
 
 // When the other issuer's authority changes, the first operator's configuration follows: with it somebody mends the rest.

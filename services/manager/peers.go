@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -34,7 +34,7 @@ func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identi
 	if err := certify(); err != nil {
 		return nil, fmt.Errorf("certificate for the store's other members: %w", err)
 	}
-	go keepCertified(ctx, env, certify)
+	go keepCertified(ctx, env, files, certify)
 	founding := foundingFile(config)
 	_, err := os.Stat(founding)
 	cluster := config.Store.Cluster
@@ -52,13 +52,14 @@ func openCluster(ctx context.Context, env daemon.Env, config *Config, ca *identi
 	return state, nil
 }
 
-// keepCertified renews the certificate at half of its life, until ctx is done.
-func keepCertified(ctx context.Context, env daemon.Env, certify func() error) {
-	next := identity.CertificateLifetime / 2
-	for pause.For(ctx, next) {
-		next = identity.CertificateLifetime / 2
+// keepCertified renews the certificate in files at half of its life, until ctx is done.
+func keepCertified(ctx context.Context, env daemon.Env, files *identity.Files, certify func() error) {
+	isDue := func() bool {
+		held, err := files.Credentials()
+		return err != nil || held.RenewalDue(time.Now())
+	}
+	for pauseUntil(ctx, isDue) {
 		if err := certify(); err != nil {
-			next = accessRetry
 			env.Log.Warn("the certificate for the store's other members could not be renewed; trying again", "error", err)
 		}
 	}

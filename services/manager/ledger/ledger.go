@@ -212,10 +212,11 @@ func (l *Ledger) earlier(ctx context.Context, as Request, response proto.Message
 func (l *Ledger) Next() uint64 { return uint64(l.view.Revision()) + 1 }
 
 // GoesOn reports whether somebody who registers as an incarnation is still the newest of its name, and keeps that. Zero is a new one;
-// of a name that is not known, current is zero.
+// of a name that is not known, current is zero. One that is newer than all that is known is of a state that an older one was put in the
+// place of, as a backup: it is no rival's, and gets a number of this state.
 func GoesOn(asked, current uint64) (bool, error) {
-	if asked == 0 || current == 0 || asked == current {
-		return asked != 0 && asked == current, nil
+	if asked != 0 && asked < current {
+		return false, fmt.Errorf("incarnation %d: %w", asked, ErrReplaced)
 	}
-	return false, fmt.Errorf("incarnation %d: %w", asked, ErrReplaced)
+	return asked != 0 && asked == current, nil
 }

@@ -92,37 +92,35 @@ func (k *Keeper) publishAuthority(ctx context.Context, was *authority) error {
 	return nil
 }
 
-// turn is when a credential is to be renewed, and when its Secret is to be looked at; and the authorities that the Secret names.
+// turn is what a Secret has, nil before anything was published, and when it is to be looked at; and the authorities that it names.
 type turn struct {
-	renew, check time.Time
-	authorities  []byte
+	held        *identity.Credentials
+	check       time.Time
+	authorities []byte
 }
 
-// keep renews a credential at half of its life, when its Secret is found to be empty, and when the authorities have changed, as those of
-// another issuer may: who has it would know no manager any more.
+// keep renews a credential at half of its life by the date, since a machine that was suspended has no other clock that knows of it; when its
+// Secret is found to be empty; and when the authorities have changed, as those of another issuer may: who has it would know no manager any
+// more.
 func (k *Keeper) keep(ctx context.Context, credential Credential, next *turn) {
 	if !k.Leading() {
 		*next = turn{}
 		return
 	}
 	is, now := k.CA.AuthoritiesPEM(), time.Now()
-	if !bytes.Equal(is, next.authorities) {
-		next.renew, next.authorities = now, is
-	}
+	isDue := next.held == nil || next.held.RenewalDue(now) || !bytes.Equal(is, next.authorities)
 	if !now.Before(next.check) {
 		next.check = now.Add(again)
-		if now.Before(next.renew) && k.isEmpty(ctx, credential.Secret) {
-			next.renew = now
-		}
+		isDue = isDue || k.isEmpty(ctx, credential.Secret)
 	}
-	if now.Before(next.renew) {
+	if !isDue {
 		return
 	}
-	next.renew = now.Add(identity.CertificateLifetime / 2)
-	if err := k.publish(ctx, credential); err != nil && ctx.Err() == nil {
-		next.renew = now.Add(look)
+	held, err := k.publish(ctx, credential)
+	if err != nil && ctx.Err() == nil {
 		k.Log.Warn("credentials could not be published; trying again", "secret", credential.Secret, "error", err)
 	}
+	next.held, next.authorities = held, is
 }
 
 func (k *Keeper) isEmpty(ctx context.Context, secret string) bool {
@@ -130,17 +128,21 @@ func (k *Keeper) isEmpty(ctx context.Context, secret string) bool {
 	return err == nil && len(data[privateKey]) == 0
 }
 
-func (k *Keeper) publish(ctx context.Context, credential Credential) error {
+// publish returns what it has published; nil if it has not.
+func (k *Keeper) publish(ctx context.Context, credential Credential) (*identity.Credentials, error) {
 	bundle, err := k.CA.IssueBundle(credential.ID, k.Stamp(), credential.Hosts...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data := map[string][]byte{certificateKey: bundle.Certificate, privateKey: bundle.Key, caCertificate: bundle.Authorities}
 	if credential.Endpoint != "" {
 		access := uplink.Config{Endpoints: []string{credential.Endpoint}, TrustDomain: k.CA.TrustDomain, CredentialsDir: "."}
 		if data[operatorConfig], err = yaml.Marshal(access); err != nil {
-			return fmt.Errorf("encode %s: %w", operatorConfig, err)
+			return nil, fmt.Errorf("encode %s: %w", operatorConfig, err)
 		}
 	}
-	return k.Objects.SetSecret(ctx, credential.Secret, data, "")
+	if err := k.Objects.SetSecret(ctx, credential.Secret, data, ""); err != nil {
+		return nil, err
+	}
+	return bundle.Credentials()
 }

@@ -420,3 +420,41 @@ func TestCredentialsStayFresh(t *testing.T) {
 		}
 	})
 }
+
+// A machine that was suspended finds its credentials old, though hardly any of its time has passed.
+func TestCredentialsAreRenewedByTheDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		objects := newMemory()
+		var ago atomic.Int64
+		ago.Store(int64(identity.CertificateLifetime * 2 / 3))
+		ca, err := identity.NewCA("example.org", func() time.Time { return time.Now().Add(-time.Duration(ago.Load())) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		keeper := &Keeper{
+			Objects: objects, CA: ca, Log: slog.New(slog.DiscardHandler),
+			Credentials: []Credential{{Secret: "operator", ID: identity.ID{Role: identity.Operator, Name: "admin"}}},
+			Leading:     func() bool { return true }, Stamp: func() identity.Stamp { return 1 },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go keeper.Run(ctx)
+		isFresh := func() bool {
+			time.Sleep(2 * look)
+			synctest.Wait()
+			objects.mu.Lock()
+			defer objects.mu.Unlock()
+			data := objects.secrets["operator"]
+			bundle := identity.Bundle{Key: data[privateKey], Certificate: data[certificateKey], Authorities: data[caCertificate]}
+			credentials, err := bundle.Credentials()
+			return err == nil && !credentials.RenewalDue(time.Now())
+		}
+		if isFresh() {
+			t.Fatal("it is not old")
+		}
+		ago.Store(0)
+		if !isFresh() {
+			t.Error("it stays as old as it is")
+		}
+	})
+}
