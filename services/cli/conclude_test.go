@@ -30,6 +30,18 @@ func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
 	}
 }
 
+// A delivery that some got only after its end may never have been measured as a complete one: then nothing is said of how fast it was received.
+func TestWhatWasNotMeasuredIsNotSaid(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryComplete, SentBytes: 100, Length: 100, Measurements: sdk.Measurements{SendBytesPerSecond: 50}}
+	if said := summary(d); strings.Contains(said, "received") || !strings.Contains(said, "sent at 50 B/s") {
+		t.Errorf("it says %q", said)
+	}
+	d.Measurements.ReceptionBytesPerSecond, d.Measurements.EffectiveThroughput = 25, 0.5
+	if said := summary(d); !strings.Contains(said, "received at 25 B/s by the slowest (effective throughput 0.50)") {
+		t.Errorf("it says %q", said)
+	}
+}
+
 // If neither multicast nor session agents got to the end, a replica has what multicast has brought.
 func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()
