@@ -270,8 +270,8 @@ func (k *keeper) observeMember(delivery view.Delivery, name string, now time.Tim
 		delete(k.progress.unknown, name)
 	case k.finalState(delivery, name) != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED,
 		end == groupv1.MemberState_MEMBER_STATE_LEFT, end == groupv1.MemberState_MEMBER_STATE_EXPELLED:
-	case k.progress.unknown[name].IsZero():
-		k.progress.unknown[name] = now
+	case k.progress.unknown[name].found.IsZero():
+		k.progress.unknown[name] = absence{found: now, heard: k.desk.hearing.LastHeard(k.group, name)}
 	}
 }
 
@@ -351,7 +351,7 @@ func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
 		m.expelled = true
 	default:
-		m.unknownSince = k.progress.unknown[name]
+		m.unknownSince = k.progress.unknown[name].found
 	}
 	return m
 }
