@@ -279,7 +279,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 // sentTo returns what the sender's links to an agent have carried, by the sender's report.
 func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) uint64 {
 	switch fed := report.GetFed(); {
-	case fed == nil: // senders of earlier versions, and of datagrams, only tell how far they are
+	case fed == nil: // senders of earlier versions, and those that feed nobody yet, tell only how far they are
 		return report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
 	case fed.GetName() != agent.Name: // the sender was only just given this agent
 		return 0
