@@ -42,6 +42,18 @@ func TestWhatWasNotMeasuredIsNotSaid(t *testing.T) {
 	}
 }
 
+// Where no member has failed, and yet none has it, the error says that nothing is heard of them.
+func TestNobodyIsHeardOf(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryFailed, Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}, {Member: "n2", State: sdk.ReceiptUnknown}}}
+	if err := outcomeOf(d); err == nil || err.Error() != "no member has it: nothing is heard of them any more" {
+		t.Errorf("%v", err)
+	}
+	d.Receipts[1] = sdk.Receipt{Member: "n2", State: sdk.ReceiptFailed, Reason: "left"}
+	if err := outcomeOf(d); err == nil || err.Error() != "no member has it: left" {
+		t.Errorf("%v", err)
+	}
+}
+
 // If neither multicast nor session agents got to the end, a replica has what multicast has brought.
 func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()

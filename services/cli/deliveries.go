@@ -373,5 +373,9 @@ func outcomeOf(d sdk.Delivery) error {
 			reason = receipt.Reason
 		}
 	}
+	isUnknown := func(r sdk.Receipt) bool { return r.State == sdk.ReceiptUnknown }
+	if reason == "" && slices.ContainsFunc(d.Receipts, isUnknown) { // none has failed
+		reason = "nothing is heard of them any more"
+	}
 	return fmt.Errorf("no member has it: %s", orDash(reason))
 }
