@@ -16,7 +16,8 @@ const MaxDatagram = wiredatagram.MaxPayload
 
 // DatagramOptions say how a stream goes in datagrams.
 type DatagramOptions struct {
-	// Fresh is how old a datagram may be when a member gets it; zero is no bound.
+	// Fresh is how old a datagram may be when a member gets it, to within half of a round trip to the managers, by whose clock it goes; zero is
+	// no bound.
 	Fresh time.Duration
 	// For every ParityData datagrams, ParityShards more are sent: any that many of all these may be lost on each link. Both
 	// zero is no parity.

@@ -174,7 +174,7 @@ func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use := s.used()
-	report.Bytes, report.DatagramUse = s.bytes, use.Message()
+	report.Bytes, report.DatagramUse, report.Fed = s.bytes, use.Message(), s.out.outletReport(use.Bytes)
 }
 
 // used returns what all links together carried.
@@ -201,7 +201,7 @@ func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignme
 	defer func() { <-reading }()
 	defer w.socket.Close()
 	opened()
-	s.attach(out, datagram.NewBatch(w.socket))
+	s.attach(child.GetName(), out, datagram.NewBatch(w.socket))
 	defer s.detach()
 	return link.Keep(ctx, conn, func() {
 		if out.Check(time.Now()) {
@@ -210,9 +210,10 @@ func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignme
 	})
 }
 
-func (s *datagramSender) attach(out *datagram.Out, batch *datagram.Batch) {
+func (s *datagramSender) attach(agent string, out *datagram.Out, batch *datagram.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.out.noteOutlet(agent, s.earlier.Bytes)
 	s.link, s.batch = out, batch
 	select {
 	case <-s.linked:

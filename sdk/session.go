@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
 )
@@ -44,6 +47,7 @@ type Session struct {
 }
 
 // Join begins a session. If the same member has another session elsewhere, that is fenced: it ends.
+// If ctx ends while a manager is asked, Join takes up to 2 s more, to leave what may have begun.
 func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	roles, err := values[groupv1.Role](join.Roles)
 	if err != nil {
@@ -54,11 +58,16 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 			return nil, wrap(err)
 		}
 	}
-	answer, err := c.sessions.Join(ctx, &groupv1.JoinRequest{
+	request := &groupv1.JoinRequest{
 		Group: join.Group, Name: join.Name, Node: join.Node, Addresses: join.Addresses,
 		Labels: join.Labels, Roles: roles, RequestId: requestID(),
-	})
+	}
+	var asked peer.Peer
+	answer, err := c.sessions.Join(ctx, request, grpc.Peer(&asked))
 	if err != nil {
+		if ctx.Err() != nil && asked.Addr != nil { // else no manager was asked
+			c.undoJoin(ctx, request)
+		}
 		return nil, wrap(err)
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,6 +85,23 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), s.attendance.uplink()))
 	}()
 	return s, nil
+}
+
+// undoTimeout is how long a join that its caller gave up may take to be undone.
+const undoTimeout = 2 * time.Second
+
+// undoJoin leaves the session of a join whose answer nobody waited for: a manager may have begun it, or be about to. The same request once
+// more tells which session that is. If this fails, the session expires.
+func (c *Client) undoJoin(ctx context.Context, request *groupv1.JoinRequest) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	answer, err := c.sessions.Join(ctx, request)
+	if err != nil {
+		return
+	}
+	_, _ = c.sessions.Leave(ctx, &groupv1.LeaveRequest{
+		Group: request.GetGroup(), Name: request.GetName(), Incarnation: answer.GetMember().GetIncarnation(), RequestId: requestID(),
+	})
 }
 
 // SessionEnded says that a session has ended without being left.

@@ -30,6 +30,30 @@ func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
 	}
 }
 
+// A delivery that some got only after its end may never have been measured as a complete one: then nothing is said of how fast it was received.
+func TestWhatWasNotMeasuredIsNotSaid(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryComplete, SentBytes: 100, Length: 100, Measurements: sdk.Measurements{SendBytesPerSecond: 50}}
+	if said := summary(d); strings.Contains(said, "received") || !strings.Contains(said, "sent at 50 B/s") {
+		t.Errorf("it says %q", said)
+	}
+	d.Measurements.ReceptionBytesPerSecond, d.Measurements.EffectiveThroughput = 25, 0.5
+	if said := summary(d); !strings.Contains(said, "received at 25 B/s by the slowest (effective throughput 0.50)") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// Where no member has failed, and yet none has it, the error says that nothing is heard of them.
+func TestNobodyIsHeardOf(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryFailed, Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}, {Member: "n2", State: sdk.ReceiptUnknown}}}
+	if err := outcomeOf(d); err == nil || err.Error() != "no member has it: nothing is heard of them any more" {
+		t.Errorf("%v", err)
+	}
+	d.Receipts[1] = sdk.Receipt{Member: "n2", State: sdk.ReceiptFailed, Reason: "left"}
+	if err := outcomeOf(d); err == nil || err.Error() != "no member has it: left" {
+		t.Errorf("%v", err)
+	}
+}
+
 // If neither multicast nor session agents got to the end, a replica has what multicast has brought.
 func TestReplicationEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()

@@ -173,7 +173,7 @@ func summary(d sdk.Delivery) string {
 		return text
 	}
 	text += fmt.Sprintf("\nsent at %s/s", bytesize.Short(m.SendBytesPerSecond))
-	if d.State == sdk.DeliveryComplete { // the slowest has to be one that did not fail
+	if d.State == sdk.DeliveryComplete && m.ReceptionBytesPerSecond > 0 { // it is not measured where not all had it yet; the slowest has to be one that did not fail
 		text += fmt.Sprintf(", received at %s/s by the slowest (effective throughput %.2f)", bytesize.Short(m.ReceptionBytesPerSecond), m.EffectiveThroughput)
 	}
 	for _, cache := range m.Caches {
@@ -372,6 +372,10 @@ func outcomeOf(d sdk.Delivery) error {
 		if reason == "" && receipt.Reason != "" {
 			reason = receipt.Reason
 		}
+	}
+	isUnknown := func(r sdk.Receipt) bool { return r.State == sdk.ReceiptUnknown }
+	if reason == "" && slices.ContainsFunc(d.Receipts, isUnknown) { // none has failed
+		reason = "nothing is heard of them any more"
 	}
 	return fmt.Errorf("no member has it: %s", orDash(reason))
 }

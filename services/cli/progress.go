@@ -42,6 +42,8 @@ type progress struct {
 	told     map[string]string
 	said     string // the last line that said how far it is
 	lastLine time.Time
+	latest   string // what such a line would have said lately
+	latestAt time.Time
 	unserved unserved
 	before   map[string]sample
 	most     map[string]uint64 // the most that was seen at each receiver and node of a tree and, under an empty name, as sent
@@ -155,12 +157,23 @@ func (p *progress) tell(s standing) {
 		}
 		p.told[one.name] = one.state
 	}
-	if time.Since(p.lastLine) >= linePause {
-		p.lastLine = time.Now()
-		if line := s.sent + waitingFor(s.parts); line != p.said {
-			p.said = line
-			p.say(line)
-		}
+	p.tellHowFar(s.sent + waitingFor(s.parts))
+}
+
+// tellHowFar writes a line about all now and then. What comes first after a gap may be of a manager that begins to lead: if it says nothing new,
+// that has yet to hear how far they are.
+func (p *progress) tellHowFar(line string) {
+	now := time.Now()
+	if line == p.latest && now.Sub(p.latestAt) >= linePause {
+		p.lastLine = now
+	}
+	p.latest, p.latestAt = line, now
+	if now.Sub(p.lastLine) < linePause {
+		return
+	}
+	if p.lastLine = now; line != p.said {
+		p.said = line
+		p.say(line)
 	}
 }
 

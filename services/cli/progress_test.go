@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -30,6 +31,35 @@ func TestRateIsOfWhatWasHeard(t *testing.T) {
 	if got := p.rate(r); got != 0 {
 		t.Errorf("after a minute without news the rate is %v", got)
 	}
+}
+
+// A manager that begins to lead while no other did has yet to hear how far everybody is. What was so before is not told as if it were so now.
+func TestWhatIsOldIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := new(bytes.Buffer)
+		p := newProgress(&app{stderr: out})
+		show := func(after time.Duration, sent uint64) (said string) {
+			time.Sleep(after)
+			out.Reset()
+			p.show(sdk.Delivery{ID: "0123456789", SentBytes: sent << 20, Length: 382 << 20, Sealed: true})
+			return out.String()
+		}
+		show(time.Second, 100)
+		if said := show(linePause, 140); !strings.Contains(said, " 140 MiB of 382 MiB sent") {
+			t.Errorf("it says %q", said)
+		}
+		show(time.Second, 142)
+		if said := show(20*time.Second, 0); said != "" {
+			t.Errorf("after a gap it says %q", said)
+		}
+		show(time.Second, 370)
+		if said := show(linePause-time.Second, 376); !strings.Contains(said, " 376 MiB of 382 MiB sent") {
+			t.Errorf("then it says %q", said)
+		}
+		if said := show(20*time.Second, 380); !strings.Contains(said, " 380 MiB of 382 MiB sent") {
+			t.Errorf("it says %q of what is new after a gap", said)
+		}
+	})
 }
 
 func TestOpenPartsAreShownFirst(t *testing.T) {

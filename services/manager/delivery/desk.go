@@ -65,6 +65,8 @@ type Hearing interface {
 	IsCutOff() bool
 	// LastCutOff returns when that was so last; zero if it never was in this term.
 	LastCutOff() time.Time
+	// LastHeard returns when it last heard a member of a group, also where its session has expired since.
+	LastHeard(group, member string) time.Time
 }
 
 // seat is where assignments go: a member's place in a group, or an agent.

@@ -21,11 +21,17 @@ type hearsAll struct{}
 func (hearsAll) IsCutOff() bool        { return false }
 func (hearsAll) LastCutOff() time.Time { return time.Time{} }
 
+// LastHeard is now.
+func (hearsAll) LastHeard(string, string) time.Time { return time.Now() }
+
 // cutOff is how a manager is that was cut off until a time, and may still be.
 type cutOff time.Time
 
 func (cutOff) IsCutOff() bool          { return true }
 func (c cutOff) LastCutOff() time.Time { return time.Time(c) }
+
+// LastHeard is when it was cut off.
+func (c cutOff) LastHeard(string, string) time.Time { return time.Time(c) }
 
 // newDesk returns the desk of a term in which nothing is stored.
 func newDesk() *Desk {

@@ -164,30 +164,6 @@ func (d *Desk) noteEnd(before view.Delivery, record *managerv1.DeliveryRecord, v
 	d.log.Info("a delivery ended", "delivery", ended.GetId(), "group", ended.GetGroup(), "state", ended.GetState().String(), "reason", v.reason)
 }
 
-// writeMeasurements writes the measurements of an ended delivery once more, and counts them.
-func (k *keeper) writeMeasurements(ctx context.Context, delivery view.Delivery) error {
-	record := proto.CloneOf(delivery.DeliveryRecord)
-	record.Delivery.Receipts = sorted(writtenReceipts(delivery)) // the measurements cover all receipts
-	k.measureInto(record)
-	record.Delivery.Measurements.Settled = true
-	record.Delivery.Receipts = withoutWritten(record.GetDelivery().GetReceipts(), delivery.Receipts)
-	encoded, _, err := encodeEnded(record, delivery.Receipts)
-	if err != nil {
-		return err
-	}
-	key := view.DeliveryKey(k.id)
-	at, err := k.desk.store.Commit(ctx, k.desk.ledger.Term(),
-		[]store.Cond{store.Unchanged(key, delivery.Changed)}, []store.Op{store.Put(key, encoded)})
-	if err != nil {
-		return err
-	}
-	if err := k.desk.view.Await(ctx, at); err != nil {
-		return err
-	}
-	k.desk.metrics.measured(record.GetDelivery().GetMeasurements())
-	return nil
-}
-
 const (
 	// forgetAfter is how long a delivery that has ended is remembered.
 	forgetAfter = 24 * time.Hour

@@ -13,22 +13,21 @@ import (
 
 // showIn shows the tree in a delivery.
 func (k *keeper) showIn(shown *groupv1.Delivery, stored *view.Tree) {
-	shown.Tree = k.showTree(stored.GetAbsent(), shown.GetReceipts())
+	shown.Tree = k.showTree(stored.GetAbsent(), had(shown))
 	shown.TreeChanges, shown.TreeClusters = stored.GetChanges(), k.showClusters(shown.GetTree())
 }
 
 // showTree returns who feeds whom and why, and how far everybody is.
-func (k *keeper) showTree(absent []string, receipts []*groupv1.Receipt) (nodes []*groupv1.TreeNode) {
+func (k *keeper) showTree(absent []string, had map[string]uint64) (nodes []*groupv1.TreeNode) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.tree == nil {
 		return nil
 	}
 	links := k.tree.Links()
-	got := received(receipts)
 	for _, link := range links {
 		name := link.Node.Name
-		how := k.howFar(placement.ParseID(name), got)
+		how := k.howFar(placement.ParseID(name), had)
 		nodes = append(nodes, &groupv1.TreeNode{
 			Id: name, Parent: link.Parent, Cluster: link.Node.Cluster, Why: k.tree.Why(name), Absent: slices.Contains(absent, name),
 			Bytes: how.bytes, BytesPerSecond: how.rate,
@@ -63,25 +62,26 @@ func (k *keeper) showClusters(nodes []*groupv1.TreeNode) (clusters []*groupv1.Tr
 	return clusters
 }
 
-// received returns what receipts say that members have.
-func received(receipts []*groupv1.Receipt) map[string]uint64 {
-	got := make(map[string]uint64, len(receipts))
-	for _, receipt := range receipts {
-		got[receipt.GetMember()] = receipt.GetBytes()
+// had returns what members have by their receipts, and the sender by what it has sent: it may not have reported to this leader.
+func had(shown *groupv1.Delivery) map[string]uint64 {
+	bytes := make(map[string]uint64, len(shown.GetReceipts())+1)
+	for _, receipt := range shown.GetReceipts() {
+		bytes[receipt.GetMember()] = receipt.GetBytes()
 	}
-	return got
+	bytes[shown.GetSender()] = shown.GetSentBytes()
+	return bytes
 }
 
 // howFar is what a node has, and at which rate it lately got more.
 type howFar struct{ bytes, rate uint64 }
 
-// howFar returns how far a node is; a member's receipt may be newer than its report.
-func (k *keeper) howFar(id identity.ID, receipts map[string]uint64) (how howFar) {
+// howFar returns how far a node is. What a member had otherwise may be newer than its report.
+func (k *keeper) howFar(id identity.ID, had map[string]uint64) (how howFar) {
 	if node := k.progress.nodes[id]; node != nil {
 		how = howFar{node.report.GetBytes(), node.rate}
 	}
 	if id.Role == identity.Member {
-		how.bytes = max(how.bytes, receipts[id.Name])
+		how.bytes = max(how.bytes, had[id.Name])
 	}
 	return how
 }
@@ -99,7 +99,7 @@ type toldTree struct {
 func (t *toldTree) tell(k *keeper, delivery view.Delivery, message *groupv1.WatchDeliveryResponse) {
 	shown, read := message.GetDelivery(), k.treeIs()
 	if t.begun && t.read == read && t.version == delivery.Tree.GetVersion() {
-		message.TreeUnchanged, message.Nodes = true, t.progressed(k, shown.GetReceipts())
+		message.TreeUnchanged, message.Nodes = true, t.progressed(k, had(shown))
 		return
 	}
 	k.showIn(shown, delivery.Tree)
@@ -118,12 +118,11 @@ func (k *keeper) treeIs() store.Revision {
 }
 
 // progressed returns how far those nodes are that have got further.
-func (t *toldTree) progressed(k *keeper, receipts []*groupv1.Receipt) (nodes []*groupv1.NodeProgress) {
+func (t *toldTree) progressed(k *keeper, had map[string]uint64) (nodes []*groupv1.NodeProgress) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	got := received(receipts)
 	for place, id := range t.nodes {
-		if how := k.howFar(id, got); how != t.had[place] {
+		if how := k.howFar(id, had); how != t.had[place] {
 			t.had[place] = how
 			nodes = append(nodes, &groupv1.NodeProgress{Place: uint32(place), Bytes: how.bytes, BytesPerSecond: how.rate})
 		}

@@ -41,8 +41,8 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 		id := placement.MemberID(name)
 		return !lately[id] && isGone(id) && isGone(placement.AgentID(name))
 	})
-	maps.DeleteFunc(p.unknown, func(name string, since time.Time) bool {
-		return now.Sub(since) >= goneMemory && isGone(placement.MemberID(name))
+	maps.DeleteFunc(p.unknown, func(name string, gone absence) bool {
+		return now.Sub(gone.found) >= goneMemory && isGone(placement.MemberID(name))
 	})
 }
 

@@ -35,7 +35,7 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 					w.got(gone, 1, 0)
 				}
 				for _, gone := range []string{"m3", "m5"} { // only its feeder has told of m5, and agent b is no more
-					p.acked[gone], p.unknown[gone] = 1, time.Now()
+					p.acked[gone], p.unknown[gone] = 1, absence{found: time.Now()}
 					p.links[link{named("b"), named(gone)}] = &carriage{bytes: 1, last: time.Now()}
 					p.doubted[link{named("b"), named(gone)}] = doubt{1, time.Now().Add(idleMemory)}
 				}

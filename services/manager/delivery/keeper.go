@@ -30,15 +30,13 @@ const (
 	retryPause = 200 * time.Millisecond
 	// fullPause is the pause before trying again what the store had no room for: somebody has to make some.
 	fullPause = time.Second
-	// settlePause is how long after the end the measurements are written once more at the latest:
-	// the last reports come after the last receipt.
-	settlePause = 2500 * time.Millisecond
 )
 
 // keeper looks after one delivery.
 type keeper struct {
 	desk      *Desk
 	id, group string
+	hadEnded  bool // before this manager led: what was measured stays
 	pokes     chan struct{}
 	started   bool // only the desk's goroutine touches this
 
@@ -56,7 +54,6 @@ type keeper struct {
 	forgot       time.Time // when nodes that have gone were last forgotten
 	room         room
 	crowdedAt    time.Time // when it was last logged that some have no room
-	settled      bool      // the measurements are written for good
 	failedAt     time.Time // when looking after the delivery last failed: nodes that stood still until then may have waited for it
 	warning      string    // what was last logged about such a failure
 	warnedAt     time.Time
@@ -65,6 +62,7 @@ type keeper struct {
 	tree     *tree.Tree              // as of treeRead; nil if nobody can be fed; only the keeper's goroutine changes it
 	fedBy    map[identity.ID]feeding // who feeds each of its nodes
 	progress *progress
+	measured int               // how many members had it when the measurements were last written; -1 if they were not
 	told     map[string]uint64 // how many directives the nodes of each cluster were sent
 	changed  chan struct{}     // closed when there is something new to show
 }
@@ -74,7 +72,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), settled: !delivery.Running(),
+		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), hadEnded: !delivery.Running(), measured: -1,
 		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
@@ -187,17 +185,11 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 	}
 	due = moment.Soonest(due, k.publish(delivery, now))
 	if !delivery.Running() {
-		settle := delivery.GetDelivery().GetEndTime().AsTime().Add(settlePause)
-		switch {
-		case k.settled:
-		case now.Before(settle) && !k.allRest():
-			due = moment.Soonest(due, settle)
-		default:
-			if err := k.writeMeasurements(ctx, delivery); err != nil {
-				return due, err
-			}
-			k.settled = true
+		settleDue, err := k.settle(ctx, delivery, now)
+		if err != nil {
+			return due, err
 		}
+		due = moment.Soonest(due, settleDue)
 		due = moment.Soonest(due, lingerUntil(delivery))
 	}
 	return moment.Soonest(due, now.Add(idleStep)), nil
@@ -278,8 +270,8 @@ func (k *keeper) observeMember(delivery view.Delivery, name string, now time.Tim
 		delete(k.progress.unknown, name)
 	case k.finalState(delivery, name) != groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED,
 		end == groupv1.MemberState_MEMBER_STATE_LEFT, end == groupv1.MemberState_MEMBER_STATE_EXPELLED:
-	case k.progress.unknown[name].IsZero():
-		k.progress.unknown[name] = now
+	case k.progress.unknown[name].found.IsZero():
+		k.progress.unknown[name] = absence{found: now, heard: k.desk.hearing.LastHeard(k.group, name)}
 	}
 }
 
@@ -359,7 +351,7 @@ func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
 		m.expelled = true
 	default:
-		m.unknownSince = k.progress.unknown[name]
+		m.unknownSince = k.progress.unknown[name].found
 	}
 	return m
 }

@@ -137,18 +137,6 @@ func (m measuring) memberRate(name string, receipt *groupv1.Receipt) uint64 {
 	return rate(got, until.Sub(m.progress.begun))
 }
 
-// allRest reports whether all of a delivery's agents have reported the last of what they did.
-func (k *keeper) allRest() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for id := range k.assigned {
-		if id.Role == identity.Agent && !k.progress.nodes[id].reported().GetResting() {
-			return false
-		}
-	}
-	return true
-}
-
 func (m measuring) links() (uses []*groupv1.LinkUse) {
 	for way, carried := range m.progress.links {
 		uses = append(uses, &groupv1.LinkUse{

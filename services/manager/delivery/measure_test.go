@@ -13,24 +13,32 @@ import (
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// A member that is not heard of any more is unknown since its last word, not since its session expired. A leader that has no word of it knows
-// no better.
+// A member that is not heard of any more is unknown since its last word, not since its session expired, also where it was dead before the
+// delivery began. The delivery waits for it from when it was found to be gone.
 func TestUnknownSinceTheLastWord(t *testing.T) {
-	begun := time.Unix(1000, 0)
-	said, expired := begun.Add(time.Second), begun.Add(10*time.Second)
-	k := &keeper{progress: &progress{
-		nodes:   map[identity.ID]*nodeProgress{placement.MemberID("heard"): {report: &groupv1.DeliveryReport{Bytes: 5}, at: said}},
-		unknown: map[string]time.Time{"heard": expired, "unheard": expired},
-	}}
-	for name, want := range map[string]time.Time{"heard": said, "unheard": expired} {
-		for what, receipt := range map[string]*groupv1.Receipt{"under way": k.underWay(name, false), "at the end": k.unknownReceipt(name, expired.Add(time.Minute))} {
-			if got := receipt.GetChangeTime().AsTime(); receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN || !got.Equal(want) {
-				t.Errorf("%s %s is %v since %v, want %v", name, what, receipt.GetState(), got, want)
-			}
+	u := serve(t, fileSpec())
+	expired := time.Now()
+	said := expired.Add(-12 * time.Second)
+	u.desk.hearing = cutOff(said)
+	gone := []store.Op{store.Put(view.EndedKey("g", "m1"), view.EncodeEnded(0, groupv1.MemberState_MEMBER_STATE_EXPIRED)), store.Delete(view.MemberKey("g", "m1"))}
+	if _, err := u.desk.store.Commit(t.Context(), u.desk.ledger.Term(), nil, gone); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.desk.view.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u.observe(u.shown(), expired)
+	for what, receipt := range map[string]*groupv1.Receipt{"under way": u.underWay("m1", false), "at the end": u.unknownReceipt("m1", expired.Add(time.Minute))} {
+		if got := receipt.GetChangeTime().AsTime(); receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN || !got.Equal(said) {
+			t.Errorf("%s it is %v since %v, want %v", what, receipt.GetState(), got, said)
 		}
+	}
+	if since := u.member(u.shown(), "m1").unknownSince; !since.Equal(expired) {
+		t.Errorf("it is waited for from %v, want %v", since, expired)
 	}
 }
 

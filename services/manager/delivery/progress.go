@@ -25,14 +25,14 @@ type progress struct {
 	sentBegun  uint64 // what the sender had sent when it first reported to this leader
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
-	acked      map[string]uint64    // by name, what children have acknowledged to the agents that feed them
-	doubted    map[link]doubt       // links over which a node was found to get nothing
-	unknown    map[string]time.Time // members that are not heard of, and when that was found
-	sent       time.Time            // when the sender had sent all; zero if it has not, or before this term
-	sentOnce   uint64               // how much its links had carried then: what it sends again for somebody comes later
-	moved      time.Time            // when anybody last got more
-	agentMoved time.Time            // when an agent did
-	apart      string               // who could not reach whom, by the latest report of that since anybody got more
+	acked      map[string]uint64  // by name, what children have acknowledged to the agents that feed them
+	doubted    map[link]doubt     // links over which a node was found to get nothing
+	unknown    map[string]absence // members that are not heard of
+	sent       time.Time          // when the sender had sent all; zero if it has not, or before this term
+	sentOnce   uint64             // how much its links had carried then: what it sends again for somebody comes later
+	moved      time.Time          // when anybody last got more
+	agentMoved time.Time          // when an agent did
+	apart      string             // who could not reach whom, by the latest report of that since anybody got more
 	sealed     bool
 	length     uint64 // that was sealed
 	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
@@ -103,14 +103,16 @@ func (n *nodeProgress) reported() *groupv1.DeliveryReport {
 	return n.report
 }
 
-// unknownSince returns since when a member is not heard of. That is since its last report, if this leader had one, rather than since its
-// session expired for want of another.
+// absence is since when a member is not heard of. The outcome waits for it from when that was found.
+type absence struct {
+	found time.Time // that its session has expired
+	heard time.Time // the last time
+}
+
+// unknownSince returns since when a member is not heard of.
 func (p *progress) unknownSince(name string) (since time.Time, unknown bool) {
-	since, unknown = p.unknown[name]
-	if node := p.nodes[placement.MemberID(name)]; node != nil && node.at.Before(since) {
-		since = node.at
-	}
-	return since, unknown
+	gone, unknown := p.unknown[name]
+	return gone.heard, unknown
 }
 
 // link is a way that bytes took, from one node to another.
@@ -128,7 +130,7 @@ type carriage struct {
 func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
-		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]doubt), unknown: make(map[string]time.Time),
+		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]doubt), unknown: make(map[string]absence),
 		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery), hashed: isHashed(delivery),
 	}
 }
@@ -277,7 +279,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 // sentTo returns what the sender's links to an agent have carried, by the sender's report.
 func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, current *tree.Tree) uint64 {
 	switch fed := report.GetFed(); {
-	case fed == nil: // senders of earlier versions, and of datagrams, only tell how far they are
+	case fed == nil: // senders of earlier versions, and those that feed nobody yet, tell only how far they are
 		return report.GetBytes() - min(report.GetBytes(), p.sentBefore(current))
 	case fed.GetName() != agent.Name: // the sender was only just given this agent
 		return 0

@@ -134,7 +134,7 @@ func (d *Desk) show(delivery view.Delivery) *groupv1.Delivery {
 	d.summarize(shown, delivery)
 	shown.Receipts = sorted(receipts)
 	settled := d.isSettled(delivery)
-	if k != nil && !settled {
+	if k != nil && (!settled || !k.isMeasured(int(shown.GetCompleteCount()))) {
 		k.measureInto(record)
 	}
 	if shown.GetMeasurements() != nil {
@@ -213,12 +213,6 @@ func writtenReceipts(delivery view.Delivery) map[string]*groupv1.Receipt {
 		receipts[receipt.GetMember()] = proto.CloneOf(receipt)
 	}
 	return receipts
-}
-
-// isSettled reports whether nothing more is measured of a delivery.
-func (d *Desk) isSettled(delivery view.Delivery) bool {
-	end := delivery.GetDelivery().GetEndTime().AsTime()
-	return !delivery.Running() && (delivery.GetDelivery().GetMeasurements().GetSettled() || time.Since(end) > 2*settlePause || end.Before(d.started))
 }
 
 // addProgress adds what is known of members at which the delivery is under way.

@@ -91,7 +91,7 @@ func TestLargeDeliveryFromItsEndUntilItIsForgotten(t *testing.T) {
 		}
 	}
 	whole("at its end")
-	if err := newKeeper(d, read()).writeMeasurements(t.Context(), read()); err != nil {
+	if err := newKeeper(d, read()).writeMeasurements(t.Context(), read(), members-failed); err != nil {
 		t.Fatal(err)
 	}
 	whole("when it is measured")

@@ -10,6 +10,7 @@ package group
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ const (
 	// accountInterval is how often the registry looks whether members have the groups of their ServiceAccounts. What there is to do is done at
 	// the beginning of a term, unless it fails.
 	accountInterval = time.Second
+	// forgetHeard is how long it is known when a member was last heard: longer than any delivery asks for that.
+	forgetHeard = time.Hour
 	// forgetAgents is how long an agent, or a gatherer, that is offline stays listed.
 	forgetAgents = time.Hour
 )
@@ -83,6 +86,7 @@ type Registry struct {
 	led          time.Time              // since when
 	flaps        map[seat]*rate.Limiter // joins of one member
 	joining      map[seat]int           // joins on their way
+	heard        map[seat]time.Time     // when each member last joined or was heard, also where its session has ended since
 	changed      map[string]bool        // groups whose epoch is to grow
 	enrollFailed *rate.Limiter          // refused join tokens
 }
@@ -104,6 +108,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		led:         now,
 		flaps:       make(map[seat]*rate.Limiter),
 		joining:     make(map[seat]int),
+		heard:       make(map[seat]time.Time),
 		changed:     make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
@@ -133,6 +138,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{epochInterval, r.growEpochs},
 		{ledger.RenewalInterval, r.remember},
 		{time.Minute, r.forgetFlaps},
+		{time.Minute, r.forgetSilent},
 		{time.Minute, r.sweepGatherers},
 		{managersInterval, r.sweepManagers},
 		{accountInterval, r.settleAccounts},
@@ -206,6 +212,25 @@ func (r *Registry) LastCutOff() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deafAt
+}
+
+// LastHeard returns when a member of a group last joined or was heard, also where its session has expired since. Of one that this manager has
+// not heard, all it knows is that it was not in this term.
+func (r *Registry) LastHeard(group, member string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, known := r.heard[seat{group, member}]; known {
+		return at
+	}
+	return r.led
+}
+
+// forgetSilent forgets when members were last heard that have been silent for long: there may be ever new ones.
+func (r *Registry) forgetSilent(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.heard, func(_ seat, at time.Time) bool { return now.Sub(at) >= forgetHeard })
 }
 
 // Term returns the number of the term.

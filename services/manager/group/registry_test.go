@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/liveness"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 	"github.com/groupcast/groupcast/services/manager/store"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // While sweeps write to a slow store, members that are silent have no more time than otherwise.
@@ -71,5 +75,44 @@ func TestReplicatorsTellThatTheManagerIsCutOff(t *testing.T) {
 				running.Wait()
 			})
 		})
+	}
+}
+
+// Of a member that has expired it is known when it was last heard. One that was never heard in this term was not since that began.
+func TestWhoExpiredWasHeardUntilThen(t *testing.T) {
+	written, state, shown := ledgertest.Leading(t)
+	r := Lead(written, state, shown, nil, slog.New(slog.DiscardHandler))
+	if at := r.LastHeard("g", "bob"); !at.Equal(r.led) {
+		t.Errorf("bob was heard %v, want %v, when the term began", at, r.led)
+	}
+	if _, err := r.CreateGroup(t.Context(), identity.ID{}, &groupv1.CreateGroupRequest{Name: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	var last time.Time
+	heard := func(what string, after time.Time) {
+		t.Helper()
+		if last = r.LastHeard("g", "ada"); last.Before(after) || last.After(time.Now()) {
+			t.Errorf("%s at %v, it was heard %v", what, after, last)
+		}
+	}
+	before := time.Now()
+	joined, err := r.Join(t.Context(), identity.ID{}, &groupv1.JoinRequest{Group: "g", Name: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard("joined", before)
+	before = time.Now()
+	r.Heartbeat(sessionOf(joined.GetMember()))
+	heard("heard", before)
+	member, _ := shown.Member("g", "ada")
+	if ended := r.endSessions(t.Context(), groupv1.MemberState_MEMBER_STATE_EXPIRED, []view.Member{member}); ended != 1 {
+		t.Fatal("it does not expire")
+	}
+	if at := r.LastHeard("g", "ada"); !at.Equal(last) {
+		t.Errorf("expired, it was heard %v, want %v", at, last)
+	}
+	r.heard[seat{"g", "ada"}] = last.Add(-forgetHeard)
+	if r.forgetSilent(t.Context()); len(r.heard) > 0 {
+		t.Errorf("%v are remembered", r.heard)
 	}
 }

@@ -71,7 +71,9 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 func (r *Registry) begun(session Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.sessions.Presume(session, time.Now())
+	now := time.Now()
+	r.sessions.Presume(session, now)
+	r.heard[seat{session.Group, session.Member}] = now
 	r.changed[session.Group] = true
 }
 
@@ -222,7 +224,9 @@ func (r *Registry) Heartbeat(session Session) (groupv1.MemberState, uint64) {
 	if state == groupv1.MemberState_MEMBER_STATE_ACTIVE {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.sessions.Heard(session, time.Now())
+		now := time.Now()
+		r.sessions.Heard(session, now)
+		r.heard[seat{session.Group, session.Member}] = now
 	}
 	return state, epoch
 }
