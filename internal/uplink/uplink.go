@@ -227,6 +227,9 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if written, _ := u.files.WriteAdopted(); written { // that it could not be written was said when it was renewed
+		u.log.Info("the renewed certificate is written")
+	}
 	if !current.RenewalDue(time.Now()) {
 		return nil
 	}
@@ -234,11 +237,17 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 		_, err = EnrollPod(ctx, u.config, "", u.opts...)
 		return err
 	}
-	_, err = certify(u.files, func(request []byte) (*groupv1.Certificate, error) {
-		renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
-		return renewed.GetCertificate(), err
+	renewed, err := certify(func(request []byte) (*groupv1.Certificate, error) {
+		answer, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
+		return answer.GetCertificate(), err
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if err := u.files.Adopt(renewed); err != nil {
+		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
+	}
+	return nil
 }
 
 // Enroll exchanges a join token for credentials, and writes them to the
@@ -282,7 +291,7 @@ func enroll(ctx context.Context, config Config, ca identity.Fingerprint, asked *
 		return identity.ID{}, err
 	}
 	defer connection.Close()
-	bundle, err := certify(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
+	bundle, err := certifyFirst(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
 		asked.CertificateRequest = request
 		answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx, asked)
 		return answer.GetCertificate(), err
