@@ -152,3 +152,47 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 		}
 	})
 }
+
+// A command closes its uplink as soon as it has its answer. What it has begun to renew it still gets, if managers answer in time;
+// nothing else makes it slower.
+func TestShortUseRenews(t *testing.T) {
+	for name, tt := range map[string]struct {
+		issued, takes time.Duration // how long ago, and how long it takes to renew
+		used          time.Duration // how long after the call the uplink is closed
+		cut           bool          // no manager answers
+		want          bool          // it is renewed
+		within        time.Duration // Close returns
+	}{
+		"due":                   {issued: 40 * time.Minute, takes: 200 * time.Millisecond, want: true, within: time.Second},
+		"not due":               {issued: 20 * time.Minute, takes: 200 * time.Millisecond},
+		"a manager hangs":       {issued: 40 * time.Minute, takes: time.Hour, within: renewalGrace},
+		"one that hangs longer": {issued: 40 * time.Minute, takes: time.Hour, used: renewalGrace},
+		"no manager answers":    {issued: 40 * time.Minute, cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "credentials")
+			synctest.Test(t, func(t *testing.T) {
+				m := startIssuer(t)
+				m.takes = tt.takes
+				u := m.dial(t, m.issue(t, dir, tt.issued), slog.New(slog.DiscardHandler))
+				if tt.cut {
+					m.network.Cut("manager", "member")
+					time.Sleep(time.Second)
+				} else {
+					call(t, u)
+				}
+				time.Sleep(tt.used)
+				began := time.Now()
+				if err := u.Close(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > tt.within {
+					t.Errorf("Close took %v, want %v at most", took, tt.within)
+				}
+				if renewed := time.Since(issued(t, identity.FilesIn(dir))) < 10*time.Minute; renewed != tt.want {
+					t.Errorf("renewed: %t, want %t", renewed, tt.want)
+				}
+			})
+		})
+	}
+}

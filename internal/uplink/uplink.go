@@ -159,7 +159,7 @@ func Over(dialer interface {
 	})
 }
 
-// Close closes the connection, and ends what keeps it usable.
+// Close closes the connection, and ends what keeps it usable. It waits for a renewal that has just begun.
 func (u *Uplink) Close() error {
 	u.closed.Store(true)
 	u.reach.stop()
@@ -196,59 +196,6 @@ func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 
 // Security returns what secures data connections: the same credentials.
 func (u *Uplink) Security() identity.TLS { return u.security }
-
-// renewalCheck is how often it is checked whether the certificate is due for renewal.
-const renewalCheck = 20 * time.Second
-
-func (u *Uplink) keepRenewed(ctx context.Context) {
-	lapsed := false
-	for {
-		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
-			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
-		}
-		if is := u.lapsed(); is != lapsed {
-			lapsed = is
-			u.reach.tellAgain()
-		}
-		if !sleep(ctx, renewalCheck) {
-			return
-		}
-	}
-}
-
-// lapsed reports whether no manager accepts the credentials any more.
-func (u *Uplink) lapsed() bool {
-	current, err := u.files.Credentials()
-	return err == nil && lapsed(current)
-}
-
-func (u *Uplink) renewIfDue(ctx context.Context) error {
-	current, err := u.files.Credentials()
-	if err != nil {
-		return err
-	}
-	if written, _ := u.files.WriteAdopted(); written { // that it could not be written was said when it was renewed
-		u.log.Info("the renewed certificate is written")
-	}
-	if !current.RenewalDue(time.Now()) {
-		return nil
-	}
-	if u.config.ServiceAccountTokenFile != "" { // it also works when the certificate has expired
-		_, err = EnrollPod(ctx, u.config, "", u.opts...)
-		return err
-	}
-	renewed, err := certify(func(request []byte) (*groupv1.Certificate, error) {
-		answer, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
-		return answer.GetCertificate(), err
-	})
-	if err != nil {
-		return err
-	}
-	if err := u.files.Adopt(renewed); err != nil {
-		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
-	}
-	return nil
-}
 
 // Enroll exchanges a join token for credentials, and writes them to the
 // configuration's directory. A token of another role is refused, unless role is empty.
