@@ -192,6 +192,9 @@ type Files struct {
 	read    [3]fileState
 	checked time.Time
 	trouble error
+	// unwritten is what current was parsed from, if the files could not be replaced by it so far: they have the certificate superseded.
+	unwritten  *Bundle
+	superseded []byte
 }
 
 type fileState struct {
@@ -258,7 +261,8 @@ func (f *Files) loadSettled(states [3]fileState) error {
 	for try := 1; ; try++ {
 		credentials, err := f.load()
 		if err == nil {
-			f.current, f.read = credentials, states
+			f.read = states
+			f.take(credentials)
 			return nil
 		}
 		if f.current != nil || try == settleTries {
@@ -266,6 +270,15 @@ func (f *Files) loadSettled(states [3]fileState) error {
 		}
 		time.Sleep(settlePause)
 	}
+}
+
+// take has credentials used that were read, unless those in use are to replace them. Others are of somebody else, who has
+// enrolled anew or renewed as well: theirs count.
+func (f *Files) take(read *Credentials) {
+	if f.unwritten != nil && bytes.Equal(read.Certificate.Leaf.Raw, f.superseded) {
+		return
+	}
+	f.current, f.unwritten = read, nil
 }
 
 // loadInterrupted reads files that a power cut or a kill has left half replaced: the key's file has both.
@@ -319,8 +332,36 @@ func (f *Files) Write(bundle *Bundle) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.checked = time.Time{}
+	f.checked, f.unwritten = time.Time{}, nil
 	return nil
+}
+
+// Adopt has a renewed bundle used in place of what the files contain, and writes it to them. If that fails, as on a full
+// disk, it is used all the same, from memory, until WriteAdopted succeeds or somebody else has replaced the files.
+func (f *Files) Adopt(renewed *Bundle) error {
+	credentials, err := renewed.Credentials()
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	if f.unwritten == nil && f.current != nil {
+		f.superseded = f.current.Certificate.Leaf.Raw
+	}
+	f.current, f.unwritten = credentials, renewed
+	f.mu.Unlock()
+	return f.Write(renewed)
+}
+
+// WriteAdopted tries once more to write what is in memory alone, if anything is. It reports whether it has.
+func (f *Files) WriteAdopted() (written bool, err error) {
+	f.mu.Lock()
+	unwritten := f.unwritten
+	f.mu.Unlock()
+	if unwritten == nil {
+		return false, nil
+	}
+	err = f.Write(unwritten)
+	return err == nil, err
 }
 
 // SelfIssued are credentials of a process that has the CA: it renews them itself.

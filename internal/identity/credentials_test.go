@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
 func TestRenewalIsDueAtHalfLife(t *testing.T) {
@@ -159,6 +161,55 @@ func interrupted(t *testing.T, replaced int, first bool) {
 	if again := current(t, files); again.ID.Name != "bob" || again.RenewalDue(time.Now()) {
 		t.Errorf("written again they are of %s, and renewal is due %t", again.ID, again.RenewalDue(time.Now()))
 	}
+}
+
+// Renewed credentials that cannot be written are used all the same, and written later. Those that somebody else has written meanwhile
+// are not replaced.
+func TestAdoptedCredentialsNeedNoRoom(t *testing.T) {
+	for name, enrolledAnew := range map[string]bool{"alone": false, "enrolled anew": true} {
+		t.Run(name, func(t *testing.T) {
+			disk := testdisk.Memory(t, "size=64k")
+			synctest.Test(t, func(t *testing.T) { adopted(t, disk, enrolledAnew) })
+		})
+	}
+}
+
+// adopted has bob's credentials adopted in place of alice's while a disk is full, and maybe carol's written when it no longer is.
+func adopted(t *testing.T, disk string, enrolledAnew bool) {
+	ca := newCA(t, time.Now)
+	files, filler := identity.FilesIn(filepath.Join(disk, "credentials")), filepath.Join(disk, "filler")
+	if err := files.Write(bundle(t, ca, alice)); err != nil {
+		t.Fatal(err)
+	}
+	wantIdentity(t, files, "member/alice")
+	testdisk.Fill(t, filler)
+	if err := files.Adopt(bundle(t, ca, identity.ID{Role: identity.Member, Name: "bob"})); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("written to a full disk: %v", err)
+	}
+	if err := os.Chtimes(files.Certificate, time.Time{}, time.Now()); err != nil { // they are read again
+		t.Fatal(err)
+	}
+	wantIdentity(t, files, "member/bob")
+	if written, err := files.WriteAdopted(); written || !errors.Is(err, syscall.ENOSPC) || current(t, files).RenewalDue(time.Now()) {
+		t.Errorf("written to a full disk: %t, %v; renewal is due: %t", written, err, current(t, files).RenewalDue(time.Now()))
+	}
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	want := "member/bob"
+	if enrolledAnew {
+		want = "member/carol"
+		if err := identity.FilesIn(filepath.Dir(files.Key)).Write(bundle(t, ca, identity.ID{Role: identity.Member, Name: "carol"})); err != nil {
+			t.Fatal(err)
+		}
+		wantIdentity(t, files, want)
+	}
+	if written, err := files.WriteAdopted(); written == enrolledAnew || err != nil {
+		t.Errorf("where there is room, written: %t, %v", written, err)
+	}
+	wantIdentity(t, files, want)
+	wantIdentity(t, identity.FilesIn(filepath.Dir(files.Key)), want)
 }
 
 // Earlier versions, and other programs, can read what is written: the key comes first in its file.

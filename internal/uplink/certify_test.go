@@ -22,7 +22,7 @@ func TestNothingIsCertifiedThatCannotBeWritten(t *testing.T) {
 	for name, want := range map[string]error{
 		"file": syscall.ENOTDIR, "file/credentials": syscall.ENOTDIR, "": refused, "new/credentials": refused,
 	} {
-		_, err := certify(identity.FilesIn(filepath.Join(dir, name)), func([]byte) (*groupv1.Certificate, error) { return nil, refused })
+		_, err := certifyFirst(identity.FilesIn(filepath.Join(dir, name)), func([]byte) (*groupv1.Certificate, error) { return nil, refused })
 		if !errors.Is(err, want) {
 			t.Errorf("in %q: %v, want %v", name, err, want)
 		}

@@ -159,7 +159,7 @@ func Over(dialer interface {
 	})
 }
 
-// Close closes the connection, and ends what keeps it usable.
+// Close closes the connection, and ends what keeps it usable. It waits for a renewal that has just begun.
 func (u *Uplink) Close() error {
 	u.closed.Store(true)
 	u.reach.stop()
@@ -196,50 +196,6 @@ func (u *Uplink) Clock() *identity.Clock { return &u.clock }
 
 // Security returns what secures data connections: the same credentials.
 func (u *Uplink) Security() identity.TLS { return u.security }
-
-// renewalCheck is how often it is checked whether the certificate is due for renewal.
-const renewalCheck = 20 * time.Second
-
-func (u *Uplink) keepRenewed(ctx context.Context) {
-	lapsed := false
-	for {
-		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
-			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
-		}
-		if is := u.lapsed(); is != lapsed {
-			lapsed = is
-			u.reach.tellAgain()
-		}
-		if !sleep(ctx, renewalCheck) {
-			return
-		}
-	}
-}
-
-// lapsed reports whether no manager accepts the credentials any more.
-func (u *Uplink) lapsed() bool {
-	current, err := u.files.Credentials()
-	return err == nil && lapsed(current)
-}
-
-func (u *Uplink) renewIfDue(ctx context.Context) error {
-	current, err := u.files.Credentials()
-	if err != nil {
-		return err
-	}
-	if !current.RenewalDue(time.Now()) {
-		return nil
-	}
-	if u.config.ServiceAccountTokenFile != "" { // it also works when the certificate has expired
-		_, err = EnrollPod(ctx, u.config, "", u.opts...)
-		return err
-	}
-	_, err = certify(u.files, func(request []byte) (*groupv1.Certificate, error) {
-		renewed, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
-		return renewed.GetCertificate(), err
-	})
-	return err
-}
 
 // Enroll exchanges a join token for credentials, and writes them to the
 // configuration's directory. A token of another role is refused, unless role is empty.
@@ -282,7 +238,7 @@ func enroll(ctx context.Context, config Config, ca identity.Fingerprint, asked *
 		return identity.ID{}, err
 	}
 	defer connection.Close()
-	bundle, err := certify(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
+	bundle, err := certifyFirst(identity.FilesIn(config.CredentialsDir), func(request []byte) (*groupv1.Certificate, error) {
 		asked.CertificateRequest = request
 		answer, err := groupv1.NewIdentityServiceClient(connection).Enroll(ctx, asked)
 		return answer.GetCertificate(), err

@@ -1,0 +1,82 @@
+package uplink
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+)
+
+// renewalCheck is how often it is checked whether the certificate is due for renewal.
+const renewalCheck = 20 * time.Second
+
+// renewalGrace is how long a renewal may take although the uplink is closed. Commands close it as soon as they have their answer: otherwise
+// they would never renew a certificate, however often they run.
+const renewalGrace = 2 * time.Second
+
+// withGrace returns a context for a renewal that begins now. It ends with ctx, but while a manager is connected not before the grace is over.
+func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	end := time.Now().Add(renewalGrace)
+	forget := context.AfterFunc(ctx, func() {
+		defer cancel()
+		grace, stop := context.WithDeadline(renewing, end)
+		defer stop()
+		u.WaitForStateChange(grace, connectivity.Ready)
+	})
+	return renewing, func() { forget(); cancel() }
+}
+
+func (u *Uplink) keepRenewed(ctx context.Context) {
+	lapsed := false
+	for {
+		if err := u.renewIfDue(ctx); err != nil && ctx.Err() == nil {
+			u.log.Warn("the certificate could not be renewed; trying again", "error", err)
+		}
+		if is := u.lapsed(); is != lapsed {
+			lapsed = is
+			u.reach.tellAgain()
+		}
+		if !sleep(ctx, renewalCheck) {
+			return
+		}
+	}
+}
+
+// lapsed reports whether no manager accepts the credentials any more.
+func (u *Uplink) lapsed() bool {
+	current, err := u.files.Credentials()
+	return err == nil && lapsed(current)
+}
+
+func (u *Uplink) renewIfDue(ctx context.Context) error {
+	current, err := u.files.Credentials()
+	if err != nil {
+		return err
+	}
+	if written, _ := u.files.WriteAdopted(); written { // that it could not be written was said when it was renewed
+		u.log.Info("the renewed certificate is written")
+	}
+	if !current.RenewalDue(time.Now()) {
+		return nil
+	}
+	ctx, cancel := u.withGrace(ctx)
+	defer cancel()
+	if u.config.ServiceAccountTokenFile != "" { // it also works when the certificate has expired
+		_, err = EnrollPod(ctx, u.config, "", u.opts...)
+		return err
+	}
+	renewed, err := certify(func(request []byte) (*groupv1.Certificate, error) {
+		answer, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
+		return answer.GetCertificate(), err
+	})
+	if err != nil {
+		return err
+	}
+	if err := u.files.Adopt(renewed); err != nil {
+		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
+	}
+	return nil
+}
