@@ -43,6 +43,9 @@ type ReceiveOptions struct {
 	// Once is for a program that receives one delivery and leaves. Others that are sent to this member are refused at once, so that their
 	// senders do not wait for it.
 	Once bool
+	// Reserve is how many bytes of its disk an object leaves to others: one that would leave less fails with no_room. Streams do not look at
+	// it.
+	Reserve uint64
 }
 
 // Incoming is a delivery to this member.
@@ -377,7 +380,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		if one, is := r.alreadyHere(ctx); is {
 			return one
 		}
-		landing, err := object.Land(pulse.In(ctx, &r.reading), r.options.Into, r.info)
+		landing, err := object.Land(object.Leaving(pulse.In(ctx, &r.reading), r.options.Reserve), r.options.Into, r.info)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			r.place().landing.ask(r.created)

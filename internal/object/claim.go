@@ -17,7 +17,7 @@ func (l *Landing) askClaim(landed uint64) {
 	}
 }
 
-// journal claims what has landed, now and then.
+// journal claims what has landed, now and then, and looks what is left of the disk.
 func (l *Landing) journal(ctx context.Context) {
 	ticker := time.NewTicker(claimEvery)
 	defer ticker.Stop()
@@ -28,7 +28,11 @@ func (l *Landing) journal(ctx context.Context) {
 		case <-ticker.C:
 		case <-l.due:
 		}
-		if err := l.claim(); err != nil {
+		err := l.claim()
+		if err == nil {
+			err = l.checkReserve()
+		}
+		if err != nil {
 			_ = l.fail(err)
 			return
 		}

@@ -56,7 +56,9 @@ type Landing struct {
 	stop   context.CancelFunc
 	ending sync.WaitGroup
 	ended  bool
-	left   error // what of a directory that was replaced could not be removed
+
+	reserve uint64 // what is left of the disk to others
+	left    error  // what of a directory that was replaced could not be removed
 }
 
 // Land begins to receive an object into a directory, or goes on where an earlier
@@ -70,7 +72,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, fullIn(dir, err))
 	}
-	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
+	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), reserve: reserveOf(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
 	if writesOnClose(partial.dir.handle) {
 		l.writer.before, l.beyond.before = l.pulse, l.pulse
@@ -224,7 +226,7 @@ func (l *Landing) learn(known *layout) (*layout, error) {
 	if err != nil || next.entries == nil {
 		return next, err
 	}
-	if err := checkRoom(l.partial.dir.handle, l.info.needs(next.head), uint64(len(next.entries)+1)); err != nil {
+	if err := l.checkRoom(l.info.needs(next.head), uint64(len(next.entries)+1)); err != nil {
 		return nil, err
 	}
 	return next, l.makeTree()

@@ -21,8 +21,8 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	if err := unix.Fstatfs(int(dir.Fd()), &stat); err != nil {
 		return fmt.Errorf("ask for the room in %s: %w", dir.Name(), err)
 	}
-	free := stat.Bavail * uint64(cmp.Or(stat.Frsize, stat.Bsize)) // they differ on some FUSE file systems
-	if stat.Blocks > 0 && bytes > free {                          // without blocks it has no bound, or does not tell
+	free, isBound := roomOf(&stat)
+	if isBound && bytes > free {
 		return fmt.Errorf("%w: %s are missing in %s: %s are free and %s are needed", noroom.Err, bytesize.Short(bytes-free), filepath.Clean(dir.Name()), bytesize.Short(free), bytesize.Short(bytes))
 	}
 	if stat.Files > 0 && files > stat.Ffree {
@@ -31,17 +31,22 @@ func checkRoom(dir *os.File, bytes, files uint64) error {
 	return nil
 }
 
+// roomOf returns how many bytes are free; isBound is false if the file system has no bound, or does not tell.
+func roomOf(stat *unix.Statfs_t) (free uint64, isBound bool) {
+	return stat.Bavail * uint64(cmp.Or(stat.Frsize, stat.Bsize)), stat.Blocks > 0 // the sizes differ on some FUSE file systems
+}
+
 // checkRest returns an error if there is no room for what has not been claimed. Where an earlier landing has written some of that,
 // it has to make room for itself.
 func (l *Landing) checkRest(known *layout) error {
-	err := checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1)
+	err := l.checkRoom(l.info.needs(l.resumed), 1)
 	if l.resumed == 0 || !noroom.Is(err) {
 		return err
 	}
 	if err := l.cut(known); err != nil {
 		return err
 	}
-	return checkRoom(l.partial.dir.handle, l.info.needs(l.resumed), 1)
+	return l.checkRoom(l.info.needs(l.resumed), 1)
 }
 
 // needs is what room the bytes from an offset on take at least. Where holes are is not known when it is asked.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
@@ -189,5 +190,33 @@ func TestC48NoInodesHalfWay(t *testing.T) {
 	}
 	if err := landWhole(t, source, land(t, disk, source.Info())); err != nil {
 		t.Errorf("with inodes again: %v", err)
+	}
+}
+
+// What is left of a disk to others is left, by what has no room from the beginning, and by what comes while others write there.
+func TestReserveIsLeftToOthers(t *testing.T) {
+	disk, from := testdisk.Memory(t, "size=8m"), t.TempDir()
+	plant(t, from, map[string]string{"it": strings.Repeat("x", 4<<20)})
+	source := open(t, filepath.Join(from, "it"))
+	_, err := object.Land(object.Leaving(t.Context(), 5<<20), disk, source.Info())
+	if err == nil || !errors.Is(err, noroom.Err) || !strings.Contains(err.Error(), "5.0 MiB are left to others") {
+		t.Errorf("lands beside a reserve that it does not leave: %v", err)
+	}
+	landing, err := object.Land(object.Leaving(t.Context(), 3<<20), disk, source.Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = deliver(source, landing, 5<<19, whole)
+	for deadline := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		err = deliver(source, landing, landing.Offset()+1, whole)
+	}
+	if !errors.Is(err, noroom.Err) || !strings.Contains(err.Error(), "are left to others") {
+		t.Errorf("goes on into the reserve: %v", err)
+	}
+	if err := landing.Remove(); err != nil {
+		t.Error(err)
 	}
 }

@@ -29,6 +29,8 @@ type pull struct {
 	exec   string
 	relay  relay
 
+	reserve bytesize.Size
+
 	commands commands
 	output   *streamsOut
 	underWay underWay
@@ -78,6 +80,7 @@ func (p *pull) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.stdout, "stdout", false, "write streams to standard output; without --into, all else is refused")
 	flags.DurationVar(&p.fresh, "fresh", 0, "how old a datagram of a stream may be, as 200ms, where that is less than what its sender allows (what that allows)")
 	flags.StringVar(&p.exec, "exec", "", "command to run for each object that has arrived")
+	addSize(flags, &p.reserve, "reserve", "bytes of its disk that objects leave to others, as 1GiB; one that would leave less fails with no_room (they leave nothing)")
 	p.relay.flags(flags)
 }
 
@@ -212,7 +215,7 @@ func (p *pull) startRelay(ctx context.Context, a *app, session *sdk.Session) (st
 }
 
 func (a *app) receiveOptions(p *pull) sdk.ReceiveOptions {
-	options := sdk.ReceiveOptions{Into: p.into, Fresh: p.fresh, Once: p.once, Begun: func(in sdk.Incoming) {
+	options := sdk.ReceiveOptions{Into: p.into, Reserve: uint64(p.reserve), Fresh: p.fresh, Once: p.once, Begun: func(in sdk.Incoming) {
 		if !p.takes(in) { // it is refused, which is said later
 			return
 		}

@@ -35,6 +35,8 @@ type Settings struct {
 	TTL     int           `json:"ttl" usage:"how many networks a packet may see: 1 stays in the LAN"`
 	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most, on each LAN; 0 is what the network interface can"`
 
+	Reserve bytesize.Size `json:"reserve" usage:"bytes of each disk that replicas in directories leave to others; 0 leaves nothing"`
+
 	DiskPatience daemon.Duration `json:"diskPatience" usage:"how long a disk may not answer at all until what waits for it fails; one that is slow is waited for; 0 is for ever"`
 }
 

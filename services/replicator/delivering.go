@@ -283,6 +283,7 @@ func (w *worker) landAt(ctx context.Context, j *job, task *replicav1.ReceiveTask
 		return nil
 	}
 	options.Stream = func(sdk.Incoming) (sdk.StreamWriter, error) { return nil, noStream(task) }
+	options.Reserve = w.places.reserve
 	options.Into, err = w.places.directory(ctx, task.GetPath())
 	return err
 }

@@ -24,11 +24,12 @@ var errNotAllowed = errors.New("not allowed here")
 type places struct {
 	sources, targets, devices []string
 	state                     string
+	reserve                   uint64 // of each disk, for others
 	disks                     disks
 }
 
 func newPlaces(config *Config) (*places, error) {
-	p := &places{disks: disks{patience: config.DiskPatience.Std()}}
+	p := &places{reserve: uint64(config.Reserve), disks: disks{patience: config.DiskPatience.Std()}}
 	var err error
 	if p.sources, err = absolute(config.Sources...); err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
@@ -135,7 +136,7 @@ func (p *places) landing(ctx context.Context, path, serial string, info object.I
 	if err != nil {
 		return nil, err
 	}
-	return receive.LandObject(ctx, real, info)
+	return receive.LandObject(object.Leaving(ctx, p.reserve), real, info)
 }
 
 func (p *places) target(path, serial string) device.Target {

@@ -3,6 +3,7 @@
 {{- $config := include "groupcast.dataPlaneConfig" (list . .Values.replicator) | fromYaml -}}
 {{- $_ := set $config "sources" (.Values.replicator.sources | default list) -}}
 {{- $_ := set $config "targets" (list "/var/lib/groupcast/replicas") -}}
+{{- $_ := set $config "reserve" (printf "%sB" (.Values.replicator.reserve | default "256Mi")) -}}
 {{- $_ := set $config "state" "/var/lib/groupcast/state" -}}
 {{- with .Values.replicator.lans -}}
 {{- $_ := set $config "lans" . -}}
