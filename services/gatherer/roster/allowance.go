@@ -74,13 +74,13 @@ func (r *Roster) count(name string, share policy.Share) error {
 	return r.recount(name, share)
 }
 
-// recount finds out how much a client has on the disk, and how much it may still have.
+// recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count.
 func (r *Roster) recount(name string, share policy.Share) error {
 	var stored uint64
 	if share.MaxStored > 0 {
 		var err error
 		if stored, err = r.Stored(name); err != nil {
-			return err
+			r.Log.Warn("not all that a client has on the disk could be counted", "client", name, "error", err)
 		}
 	}
 	r.mu.Lock()
@@ -128,8 +128,6 @@ func (r *Roster) recountAll() {
 	}
 	r.mu.Unlock()
 	for name, share := range waiting {
-		if err := r.recount(name, share); err != nil {
-			r.Log.Debug("it is not known what a client has on the disk", "client", name, "error", err)
-		}
+		_ = r.recount(name, share) // it may be gone by now
 	}
 }

@@ -179,17 +179,17 @@ func walk(dir string, each func(path string, entry fs.DirEntry) error) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// Stored returns how many bytes there are in a client's directory.
+// Stored returns how many bytes there are in a client's directory. What it cannot look at does not count, and is told.
 func Stored(dir string) (bytes uint64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return ignoreGone(err)
+	err = walk(dir, func(_ string, entry fs.DirEntry) error {
+		if !entry.Type().IsRegular() {
+			return nil
 		}
 		info, err := entry.Info()
 		if err == nil {
 			bytes += uint64(info.Size())
 		}
-		return ignoreGone(err)
+		return err
 	})
 	return bytes, err
 }
