@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -263,30 +262,6 @@ func TestMaxStoredBoundsAllUploads(t *testing.T) {
 	}
 	if two.Upload.Answer().Credit == 0 {
 		t.Error("nothing is asked for though there is room")
-	}
-}
-
-// What a gatherer cannot look at in a client's directory does not count, and keeps the client from nothing: it uploads, and goes on when
-// it has less.
-func TestMaxStoredBesideWhatCannotBeRead(t *testing.T) {
-	f := start(t, bounded(10_000), nil)
-	root, err := os.OpenRoot(f.Dir)
-	f.must(err)
-	defer root.Close()
-	tooLong := strings.Repeat(strings.Repeat("d", 255)+"/", 20) // for a path, whoever opens it
-	f.must(root.MkdirAll("alice/"+tooLong, 0o700))
-	f.must(root.WriteFile("alice/old", make([]byte, 6000), 0o600))
-	alice := f.attach("alice")
-	f.open(alice, file("f", 3000))
-	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("g", 2000), false); !errors.Is(err, roster.ErrStored) {
-		t.Errorf("more than it may: %v", err)
-	}
-	f.open(alice, stream("s"))
-	f.must(root.Remove("alice/old"))
-	f.RecountAll()
-	f.Review()
-	if told := alice.Told(); told.Paused != "" {
-		t.Errorf("with room it is told %+v", told)
 	}
 }
 

@@ -190,7 +190,7 @@ func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 		closed := filepath.Join(dir, "a")
 		must(t, os.Chmod(closed, 0))
 		defer func() { must(t, os.Chmod(closed, 0o700)) }()
-		if bytes, err := sink.Stored(dir); bytes != 200 || !errors.Is(err, fs.ErrPermission) {
+		if bytes, _, err := sink.Stored(dir); bytes != 200 || !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("%d bytes are counted, want 200: %v", bytes, err)
 		}
 		wants := func(r sink.Retention, now time.Time, want int) {
