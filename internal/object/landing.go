@@ -72,6 +72,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, fullIn(dir, err))
 	}
+	partial.mark(info.Name)
 	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), reserve: reserveOf(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
 	l.writer, l.beyond = cursor{open: l.openForWriting}, cursor{open: l.openAhead}
 	if writesOnClose(partial.dir.handle) {

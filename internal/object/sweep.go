@@ -22,6 +22,15 @@ func Sweep(dir string, olderThan time.Duration) (removed int, err error) {
 
 // SweepIn is Sweep with a pulse in ctx that beats with what it does.
 func SweepIn(ctx context.Context, dir string, olderThan time.Duration) (removed int, err error) {
+	before := time.Now().Add(-olderThan)
+	return sweepAll(dir, pulse.Of(ctx), func(_ string, home folder) (bool, error) {
+		touched, err := lastTouched(home)
+		return err == nil && !touched.After(before), err
+	})
+}
+
+// sweepAll removes the partials in a directory that are due, if nobody has locked them.
+func sweepAll(dir string, beats *pulse.Pulse, isDue func(tag string, home folder) (bool, error)) (removed int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
@@ -37,9 +46,8 @@ func SweepIn(ctx context.Context, dir string, olderThan time.Duration) (removed 
 	}
 	defer func() { _ = all.close() }()
 	tags, err := all.handle.ReadDir(-1)
-	before := time.Now().Add(-olderThan)
 	for _, found := range tags {
-		swept, sweepErr := sweep(all, found.Name(), before, pulse.Of(ctx))
+		swept, sweepErr := sweep(all, found.Name(), isDue, beats)
 		if sweepErr != nil {
 			err = errors.Join(err, fmt.Errorf("sweep partial %s: %w", found.Name(), sweepErr))
 		}
@@ -51,15 +59,14 @@ func SweepIn(ctx context.Context, dir string, olderThan time.Duration) (removed 
 	return removed, err
 }
 
-// sweep removes one partial, if it is old and nobody has locked it.
-func sweep(all folder, tag string, before time.Time, beats *pulse.Pulse) (bool, error) {
+// sweep removes one partial, if it is due and nobody has locked it.
+func sweep(all folder, tag string, isDue func(tag string, home folder) (bool, error), beats *pulse.Pulse) (bool, error) {
 	home, err := all.below(tag)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
 	defer func() { _ = home.close() }()
-	touched, err := lastTouched(home)
-	if err != nil || touched.After(before) {
+	if due, err := isDue(tag, home); err != nil || !due {
 		return false, err
 	}
 	file, err := lockJournal(home)

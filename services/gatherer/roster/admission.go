@@ -12,9 +12,14 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// hasPlace reports whether a client was let in and is still here, or was cut off just now.
+// hasPlace reports whether a client was let in and is still here.
 func (c *Client) hasPlace(now time.Time) bool {
-	return c != nil && !c.queued && !c.yielded && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
+	return c.isHere(now) && !c.queued && !c.yielded
+}
+
+// isHere reports whether a client is attached, or was cut off just now: it keeps its place, or its turn in the queue, for a moment.
+func (c *Client) isHere(now time.Time) bool {
+	return c != nil && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
 }
 
 // admit decides whether a client's minimum fits beside those of the others that have places. If not, the client is refused or has to
@@ -89,7 +94,7 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 }
 
 // Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
-// and within a priority whichever attached first. A client that gave up its place and goes on is one of those that wait.
+// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +107,7 @@ func (r *Roster) Review() {
 		client.look(now)
 	}
 	slices.SortStableFunc(attached, func(a, b *Client) int {
-		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.Since.Compare(b.Since))
+		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.waits.Compare(b.waits))
 	})
 	blocked := false // by a client that comes first and does not fit yet
 	for _, client := range attached {

@@ -88,6 +88,37 @@ func TestQueueLetsInByPriority(t *testing.T) {
 	wantQueued()
 }
 
+// A client that waits and is cut off for a moment has its turn where it was when it comes back, even if its uploads are closed at once
+// or its new session is there before the old one has ended. A client that has left, or stays away, waits behind those that came since.
+func TestTurnIsKeptForAMoment(t *testing.T) {
+	for what, back := range map[string]struct {
+		after func(f *fixture, waiting *roster.Session)
+		first bool
+	}{
+		"cut off":      {func(_ *fixture, waiting *roster.Session) { waiting.CutOff() }, true},
+		"not seen yet": {func(*fixture, *roster.Session) {}, true},
+		"no grace":     {func(f *fixture, waiting *roster.Session) { waiting.CutOff(); f.Sweep(time.Now().Add(time.Second)) }, true},
+		"left":         {func(_ *fixture, waiting *roster.Session) { waiting.Leave() }, false},
+		"away":         {func(f *fixture, waiting *roster.Session) { waiting.CutOff(); f.Sweep(time.Now().Add(time.Hour)) }, false},
+	} {
+		f := start(t, limited(policy.Queue), func(env *roster.Env) { env.Grace = 0 })
+		first := f.attach("large-1")
+		waiting := f.attach("low-b")
+		f.Review()
+		f.attach("low-a")
+		f.Review()
+		back.after(f, waiting)
+		f.attach("low-b")
+		first.Leave()
+		f.attach("high") // beside which one of them fits
+		want := map[string]string{"low-a": roster.Queued}
+		if !back.first {
+			want = map[string]string{"low-b": roster.Queued}
+		}
+		f.wantPaused(what, want)
+	}
+}
+
 // A client that was let in and is cut off for a moment still has its place when it comes back, although others wait: nobody is let in
 // for it meanwhile. A client that stays away, or has left, keeps none.
 func TestPlaceIsKeptForAMoment(t *testing.T) {

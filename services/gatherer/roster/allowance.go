@@ -1,7 +1,9 @@
 package roster
 
 import (
+	"fmt"
 	"math"
+	"path/filepath"
 	"sync"
 
 	"github.com/groupcast/groupcast/internal/policy"
@@ -15,13 +17,15 @@ type allowance struct {
 	most  uint64 // that it may have on the disk; zero is no bound
 	left  uint64
 	short bool // less was given than was wanted
+	// unfinished is how many of the bytes on the disk were of files that had not come whole.
+	unfinished uint64
 }
 
-// set sets how many bytes the client may have, and how many are taken.
-func (a *allowance) set(most, taken uint64) {
+// set sets how many bytes the client may have, how many are taken, and how many of these are unfinished.
+func (a *allowance) set(most, taken, unfinished uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.most, a.left, a.short = most, most-min(most, taken), false
+	a.most, a.left, a.short, a.unfinished = most, most-min(most, taken), false, unfinished
 }
 
 // draw takes as many of the bytes that are wanted as there are.
@@ -38,14 +42,17 @@ func (a *allowance) draw(want uint64) uint64 {
 }
 
 // drawAll takes all bytes that are wanted, or none.
-func (a *allowance) drawAll(want uint64) bool {
+func (a *allowance) drawAll(want uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.most > 0 && want > a.left {
-		return false
+	switch {
+	case a.most > 0 && want > a.left && a.unfinished > 0:
+		return fmt.Errorf("%w (%d of these are of files that have not come whole, which stay for a week)", ErrStored, a.unfinished)
+	case a.most > 0 && want > a.left:
+		return ErrStored
 	}
 	a.left -= min(want, a.left)
-	return true
+	return nil
 }
 
 func (a *allowance) isShort() bool {
@@ -74,13 +81,13 @@ func (r *Roster) count(name string, share policy.Share) error {
 	return r.recount(name, share)
 }
 
-// recount finds out how much a client has on the disk, and how much it may still have.
+// recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count.
 func (r *Roster) recount(name string, share policy.Share) error {
-	var stored uint64
+	var stored, unfinished uint64
 	if share.MaxStored > 0 {
 		var err error
-		if stored, err = r.Stored(name); err != nil {
-			return err
+		if stored, unfinished, err = sink.Stored(filepath.Join(r.Dir, name)); err != nil {
+			r.Log.Warn("not all that a client has on the disk could be counted", "client", name, "error", err)
 		}
 	}
 	r.mu.Lock()
@@ -92,7 +99,7 @@ func (r *Roster) recount(name string, share policy.Share) error {
 	for _, upload := range client.uploads {
 		stored += upload.outstanding()
 	}
-	client.allowed.set(uint64(share.MaxStored), stored)
+	client.allowed.set(uint64(share.MaxStored), stored, unfinished)
 	return nil
 }
 
@@ -111,8 +118,8 @@ func (c *Client) admitBytes(spec sink.Spec, from uint64) (limit uint64, err erro
 	if spec.Stream {
 		return math.MaxInt64, nil
 	}
-	if !c.allowed.drawAll(spec.Info.Length - from) {
-		return 0, ErrStored
+	if err := c.allowed.drawAll(spec.Info.Length - from); err != nil {
+		return 0, err
 	}
 	return spec.Info.Length, nil
 }
@@ -128,8 +135,6 @@ func (r *Roster) recountAll() {
 	}
 	r.mu.Unlock()
 	for name, share := range waiting {
-		if err := r.recount(name, share); err != nil {
-			r.Log.Debug("it is not known what a client has on the disk", "client", name, "error", err)
-		}
+		_ = r.recount(name, share) // it may be gone by now
 	}
 }

@@ -188,19 +188,51 @@ func TestRetentionMakesRoom(t *testing.T) {
 	f.bring(alice, "a2", make([]byte, 400_000))
 }
 
-// What is in the store and is no client's stays, as lost+found.
+// What is in the store and is no client's stays: lost+found, and what has a name that a client could have.
 func TestRetentionLeavesWhatIsNoClients(t *testing.T) {
 	f := start(t, policy.Policy{}, func(env *roster.Env) { env.Retention = sink.Retention{Bytes: 1} })
-	for _, dir := range []string{"lost+found", "alice"} {
-		f.must(os.Mkdir(filepath.Join(f.Dir, dir), 0o700))
-		f.must(os.WriteFile(filepath.Join(f.Dir, dir, "f"), []byte("content"), 0o600))
+	f.attach("alice")
+	for _, dir := range []string{"lost+found", "processed", "alice"} {
+		f.lay(dir + "/f")
 	}
 	if n := f.retained("alice/f"); n != 0 {
 		t.Error("what a client has too much is there")
 	}
-	if n := f.retained("lost+found/f"); n != 1 {
+	if n := f.retained("lost+found/f") + f.retained("processed/f"); n != 2 {
 		t.Error("what is no client's is removed")
 	}
+}
+
+// Who was a client is known over restarts. In a store without a register, all directories that can be clients' are.
+func TestRetentionKnowsClientsOverRestarts(t *testing.T) {
+	dir := memory(t)
+	retention := func(env *roster.Env) { env.Dir, env.Retention = dir, sink.Retention{Bytes: 1} }
+	f := start(t, policy.Policy{}, retention)
+	f.attach("alice")
+	f.ends()
+	f = start(t, policy.Policy{}, retention)
+	f.lay("alice/f")
+	f.lay("processed/f")
+	if alice, processed := f.retained("alice/f"), f.retained("processed/f"); alice != 0 || processed != 1 {
+		t.Errorf("%d files of a client are there, and %d of another directory", alice, processed)
+	}
+	f.must(os.Remove(filepath.Join(dir, ".groupcast-clients")))
+	for range 2 {
+		f.ends()
+		f = start(t, policy.Policy{}, retention)
+		if n := f.retained("processed/f"); n != 0 {
+			t.Errorf("%d files are there of what may be a client's", n)
+		}
+		f.lay("processed/f")
+	}
+}
+
+// lay puts a file into the store.
+func (f *fixture) lay(path string) {
+	f.Helper()
+	at := filepath.Join(f.Dir, path)
+	f.must(os.MkdirAll(filepath.Dir(at), 0o700))
+	f.must(os.WriteFile(at, []byte("content"), 0o600))
 }
 
 // Retention leaves files whose commands have not ended, however many there are. Once they have ended, it removes them.

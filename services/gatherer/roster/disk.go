@@ -3,14 +3,12 @@ package roster
 import (
 	"cmp"
 	"math"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/noroom"
-	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // room is how many bytes may yet be asked for, of all clients together: however fast they come, the disk keeps its reserve.
@@ -166,9 +164,4 @@ func freeOf(disk *unix.Statfs_t) uint64 {
 		return math.MaxInt64
 	}
 	return disk.Bavail * uint64(cmp.Or(disk.Frsize, disk.Bsize))
-}
-
-// Stored returns how many bytes a client has on the disk.
-func (r *Roster) Stored(client string) (uint64, error) {
-	return sink.Stored(filepath.Join(r.Dir, client))
 }

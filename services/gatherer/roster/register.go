@@ -79,6 +79,11 @@ func openRegister(dir string) (*register, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read which processes clients are: %w", err)
 	}
+	if err != nil {
+		if err := r.adopt(dir); err != nil {
+			return nil, err
+		}
+	}
 	if r.read(text); err == nil && !r.stale && !r.isLong() {
 		r.file, err = os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0)
 		return r, err
@@ -88,6 +93,20 @@ func openRegister(dir string) (*register, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// adopt takes all directories of a store without a register for those of clients, if clients can have their names.
+func (r *register) adopt(dir string) error {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("find clients' directories: %w", err)
+	}
+	for _, one := range all {
+		if one.IsDir() && identity.CheckName(one.Name()) == nil {
+			r.entries[one.Name()] = entry{mark: noMark}
+		}
+	}
+	return nil
 }
 
 // read takes the lines of a text, except for those that a power cut or a full disk has torn.
@@ -117,6 +136,14 @@ func (r *register) roleOf(client string) identity.Role {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.entries[client].role
+}
+
+// knows reports whether a client ever came.
+func (r *register) knows(client string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.entries[client]
+	return known
 }
 
 // isOther reports whether a process comes back as a client that another process is by now.

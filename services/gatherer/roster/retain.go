@@ -21,7 +21,8 @@ const (
 // keeper is what is known from one look at the store to the next.
 type keeper struct {
 	dates calendar
-	sweep time.Duration // when to look next for what was abandoned
+	sweep time.Duration   // when to look next for what was abandoned
+	other map[string]bool // directories that are no client's, and have been logged
 }
 
 // Retain removes what need not stay of what clients uploaded, until ctx is done.
@@ -55,7 +56,7 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 		store.sweep = passed + abandonedEvery
 	}
 	for _, client := range clients {
-		if !client.IsDir() || identity.CheckName(client.Name()) != nil { // no client's, as lost+found
+		if !client.IsDir() || !r.isClients(store, client.Name()) {
 			continue
 		}
 		dir := filepath.Join(r.Dir, client.Name())
@@ -66,6 +67,22 @@ func (r *Roster) retain(store *keeper, date time.Time, passed time.Duration) {
 		}
 		r.retainOf(client.Name(), dir, store.dates.dateFor(r.Retention.Age))
 	}
+}
+
+// isClients reports whether a directory of the store is a client's. One that is not, though a client could have its name, is logged once.
+func (r *Roster) isClients(store *keeper, name string) bool {
+	if identity.CheckName(name) != nil { // as lost+found
+		return false
+	}
+	known := r.register.knows(name)
+	if !known && !store.other[name] {
+		r.Log.Info("a directory in the store is no client's: what is in it stays", "dir", filepath.Join(r.Dir, name))
+		if store.other == nil {
+			store.other = make(map[string]bool)
+		}
+		store.other[name] = true
+	}
+	return known
 }
 
 // retainOf removes what need not stay of a client's, by a date.

@@ -151,6 +151,7 @@ type Client struct {
 	arrived arrived
 	order   directive
 	queued  bool      // others have to leave first
+	waits   time.Time // when it came, by which it has its turn: a session that breaks for a moment makes no difference
 	yielded bool      // its place went to another; when it goes on, it waits for one
 	brought time.Time // when it was let in, was last kept from bringing anything, or last brought something in an upload that has ended
 	waiting uint64
@@ -237,6 +238,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		return &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, ended: Fenced, change: make(chan struct{})}, nil
 	}
 	now := time.Now()
+	wasHere := client.isHere(now)
 	queued := rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share)
 	if !queued {
 		if queued, err = r.admit(rules, name, share, now); err != nil {
@@ -248,6 +250,9 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		r.clients[name] = client
 	} else if client.session != nil {
 		client.session.end(Fenced)
+	}
+	if !wasHere {
+		client.waits = now
 	}
 	client.labels, client.Share, client.Since, client.brought = said, share, now, now
 	client.rated = rated{} // its labels may be others
@@ -445,7 +450,7 @@ func (r *Roster) sweep(now time.Time) {
 				r.closeBeside(upload)
 			}
 		}
-		if isGone && !client.hasPlace(now) {
+		if isGone && !client.isHere(now) {
 			delete(r.clients, name)
 		}
 	}

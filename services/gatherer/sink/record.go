@@ -17,7 +17,8 @@ import (
 //	4096   the same
 //
 // The two are written in turns, and the higher one counts: whatever a power cut leaves of the one that is being written, the
-// other is intact. A record of zeros was never written.
+// other is intact. A record of zeros was never written. A first one, of offset 0, is on disk before there is any segment: where
+// segments are and no record, it is lost. Earlier versions wrote none before the first commit.
 //
 // It stays binary, since an earlier version has to go on with it after a rollback. docs/gathering.md has what prints it.
 const (
@@ -26,8 +27,8 @@ const (
 	recordSize    = 12
 )
 
-// readRecord returns how much is committed, and which slot says so.
-func readRecord(file io.ReaderAt) (committed uint64, slot int, err error) {
+// readRecord returns how much is committed, and which slot says so, if a record was ever written.
+func readRecord(file io.ReaderAt) (committed uint64, slot int, written bool, err error) {
 	torn := 0
 	for i := range 2 {
 		var record [recordSize]byte
@@ -35,18 +36,18 @@ func readRecord(file io.ReaderAt) (committed uint64, slot int, err error) {
 		offset := binary.BigEndian.Uint64(record[:])
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
-			return 0, 0, fmt.Errorf("read what is committed: %w", err)
+			return 0, 0, false, fmt.Errorf("read what is committed: %w", err)
 		case record == [recordSize]byte{}:
 		case n < recordSize || binary.BigEndian.Uint32(record[8:]) != check(record[:8]):
 			torn++
 		case offset >= committed:
-			committed, slot = offset, i
+			committed, slot, written = offset, i, true
 		}
 	}
 	if torn == 2 {
-		return 0, 0, fmt.Errorf("%w: neither record in the file %s is what was written: restore the file", object.ErrDamaged, committedName)
+		return 0, 0, false, fmt.Errorf("%w: neither record in the file %s is what was written: restore the file", object.ErrDamaged, committedName)
 	}
-	return committed, slot, nil
+	return committed, slot, written, nil
 }
 
 func check(bytes []byte) uint32 { return crc32.Checksum(bytes, crc32.MakeTable(crc32.Castagnoli)) }

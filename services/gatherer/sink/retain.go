@@ -179,19 +179,24 @@ func walk(dir string, each func(path string, entry fs.DirEntry) error) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// Stored returns how many bytes there are in a client's directory.
-func Stored(dir string) (bytes uint64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return ignoreGone(err)
+// Stored returns how many bytes there are in a client's directory, and how many of these are of files that have not come whole. What it
+// cannot look at does not count, and is told.
+func Stored(dir string) (bytes, unfinished uint64, err error) {
+	err = walk(dir, func(path string, entry fs.DirEntry) error {
+		if !entry.Type().IsRegular() {
+			return nil
 		}
 		info, err := entry.Info()
-		if err == nil {
-			bytes += uint64(info.Size())
+		if err != nil {
+			return err
 		}
-		return ignoreGone(err)
+		bytes += uint64(info.Size())
+		if object.IsPartial(filepath.Base(filepath.Dir(filepath.Dir(path)))) {
+			unfinished += uint64(info.Size())
+		}
+		return nil
 	})
-	return bytes, err
+	return bytes, unfinished, err
 }
 
 // surveyStream returns the segments of a stream but the last ones.

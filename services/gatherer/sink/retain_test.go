@@ -179,8 +179,8 @@ func asNobody(t *testing.T, dir string, do func()) {
 	do()
 }
 
-// A directory that cannot be looked into keeps nothing else from being removed, before or after it, nor what was abandoned. It is named
-// in the error.
+// A directory that cannot be looked into keeps nothing else from being removed, before or after it, nor what was abandoned, nor from being
+// counted. It is named in the error.
 func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 	dir := memory(t)
 	asNobody(t, dir, func() {
@@ -190,6 +190,9 @@ func TestRetentionPassesOverWhatCannotBeRead(t *testing.T) {
 		closed := filepath.Join(dir, "a")
 		must(t, os.Chmod(closed, 0))
 		defer func() { must(t, os.Chmod(closed, 0o700)) }()
+		if bytes, _, err := sink.Stored(dir); bytes != 200 || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%d bytes are counted, want 200: %v", bytes, err)
+		}
 		wants := func(r sink.Retention, now time.Time, want int) {
 			t.Helper()
 			files, _, err := r.Retain(dir, now)

@@ -3,6 +3,7 @@ package sink
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,7 +50,7 @@ type stream struct {
 }
 
 func openStream(dir string) (*stream, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, committedName), os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := openCommitted(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
@@ -60,6 +61,19 @@ func openStream(dir string) (*stream, error) {
 	return s, nil
 }
 
+// openCommitted opens the file that says how much is committed, and makes it if the stream is new.
+func openCommitted(dir string) (*os.File, error) {
+	name := filepath.Join(dir, committedName)
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	if err := checkNone(dir, 0); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o640)
+}
+
 // recover finds out how much is committed, and cuts off the rest.
 func (s *stream) recover() (err error) {
 	if err := filelock.Take(s.lock); errors.Is(err, filelock.ErrHeld) {
@@ -67,22 +81,59 @@ func (s *stream) recover() (err error) {
 	} else if err != nil {
 		return err
 	}
-	if s.committed, s.slot, err = readRecord(s.lock); err != nil {
+	var written bool
+	if s.committed, s.slot, written, err = readRecord(s.lock); err == nil && !written {
+		err = s.checkNew()
+	}
+	if err != nil {
 		return err
 	}
 	s.opened, s.landed, s.taken = s.committed, s.committed, s.committed
-	if err := s.cut(); err != nil || s.committed == 0 {
+	if err := s.cut(); err != nil {
 		return err
 	}
 	return s.confirm()
 }
 
+// checkNew returns an error if a stream without a record has segments. An earlier version that was killed before its first commit left
+// an empty file beside some, but not beside more than can come before that.
+func (s *stream) checkNew() error {
+	info, err := s.lock.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Size() == 0:
+		return checkNone(s.dir, surelyCommitted)
+	}
+	return checkNone(s.dir, 0)
+}
+
+// checkNone returns an error if there is a segment, from a number on, of which no record says whether it was committed.
+func checkNone(dir string, from uint64) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if offset, isSegment := offsetOf(entry.Name()); isSegment && offset >= from*segmentSize {
+			return fmt.Errorf("%w: there is %s, and no record in the file %s of how much was committed: restore the file, or move %s away and begin anew",
+				object.ErrDamaged, entry.Name(), committedName, dir)
+		}
+	}
+	return nil
+}
+
 // confirm makes durable what the record says before anybody is told of it. The process that wrote the record may have been killed before
 // it was on disk, or have been told that the disk fails, which a second sync would not be. So all else is synced, and the record is
-// written again, to the other slot.
+// written again, to the other slot. Of a new stream it is the first record.
 func (s *stream) confirm() error {
 	if err := s.lock.Sync(); err != nil {
 		return err
+	}
+	if s.committed == 0 { // else a commit has made the file's name durable
+		if err := object.SyncDirectory(s.dir); err != nil {
+			return err
+		}
 	}
 	if err := writeRecord(s.lock, 1-s.slot, s.committed); err != nil {
 		return err

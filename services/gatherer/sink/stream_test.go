@@ -169,30 +169,87 @@ func TestCommittedIsReadAsDocumented(t *testing.T) {
 	}
 }
 
-// A stream whose records are both damaged, or whose committed bytes are gone, is not begun anew: it would silently lose what it said
-// that it has.
+// A stream whose records are damaged or gone, or whose committed bytes are, is not begun anew, however often it is tried: it would
+// silently lose what it said that it has.
 func TestLostCommitIsNoBeginning(t *testing.T) {
 	sink.Segments(t, segment)
 	dir := memory(t)
-	for upTo := uint64(600); upTo < 3000; upTo += 600 {
+	for upTo := uint64(600); upTo < 6000; upTo += 600 {
 		to := open(t, dir, streamSpec("log"))
 		write(t, to, make([]byte, upTo-to.Offset()), to.Offset())
 		must(t, to.Landed(upTo))
 		must(t, to.Close())
 	}
-	for name, spoil := range map[string]func(dir string) error{
+	for what, spoil := range map[string]func(dir string) error{
 		"records": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, sink.CommittedName), bytes.Repeat([]byte{7}, 8192), 0o600)
 		},
-		"segment":   func(dir string) error { return os.Remove(filepath.Join(dir, "00000000000000002000")) },
-		"its bytes": func(dir string) error { return os.Truncate(filepath.Join(dir, "00000000000000002000"), 10) },
+		"missing": func(dir string) error { return os.Remove(filepath.Join(dir, sink.CommittedName)) },
+		"empty":   func(dir string) error { return os.Truncate(filepath.Join(dir, sink.CommittedName), 0) },
+		"zeros": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, sink.CommittedName), make([]byte, 8192), 0o600)
+		},
+		"segment":   func(dir string) error { return os.Remove(filepath.Join(dir, name(5000))) },
+		"its bytes": func(dir string) error { return os.Truncate(filepath.Join(dir, name(5000)), 10) },
 	} {
 		dir := copyOf(t, dir)
 		must(t, spoil(filepath.Join(dir, "alice/log.stream")))
-		if _, err := sink.Open(t.Context(), dir, streamSpec("log")); !errors.Is(err, object.ErrDamaged) {
-			t.Errorf("%s: %v, want it damaged", name, err)
+		before := read(t, dir)
+		for range 2 {
+			if _, err := sink.Open(t.Context(), dir, streamSpec("log")); !errors.Is(err, object.ErrDamaged) {
+				t.Errorf("%s: %v, want it damaged", what, err)
+			}
+		}
+		if !bytes.Equal(read(t, dir), before) {
+			t.Errorf("%s: what is there is not what was", what)
 		}
 	}
+}
+
+// A short stream whose record is gone is not begun anew, either, although nothing tells whether its bytes were committed.
+func TestLostRecordOfAShortStream(t *testing.T) {
+	for what, spoil := range map[string]func(file string) error{
+		"missing": os.Remove,
+		"zeros":   func(file string) error { return os.WriteFile(file, make([]byte, 8192), 0o600) },
+	} {
+		dir := memory(t)
+		to := open(t, dir, streamSpec("log"))
+		write(t, to, []byte("abc"), 0)
+		must(t, errors.Join(to.Landed(3), to.Close(), spoil(filepath.Join(dir, "alice/log.stream", sink.CommittedName))))
+		if _, err := sink.Open(t.Context(), dir, streamSpec("log")); !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("%s: %v, want it damaged", what, err)
+		}
+	}
+}
+
+// What an earlier version leaves that was killed before its first commit is a beginning: it wrote no record before that.
+func TestBeginningOfAnEarlierVersion(t *testing.T) {
+	dir := memory(t)
+	lay(t, dir, "alice/log.stream/"+name(0), 100)
+	lay(t, dir, "alice/log.stream/"+sink.CommittedName, 0)
+	to := open(t, dir, streamSpec("log"))
+	if to.Offset() != 0 || len(read(t, dir)) != 0 {
+		t.Errorf("it begins at %d, and %d bytes are there", to.Offset(), len(read(t, dir)))
+	}
+	must(t, to.Close())
+}
+
+// The first record is on disk before there is a segment: whatever the power is cut in, a new stream begins.
+func TestNewStreamOutlivesPowerCut(t *testing.T) {
+	disk := testdisk.New(t, "64M")
+	to := open(t, disk.Dir, streamSpec("log"))
+	defer to.Close()
+	write(t, to, []byte("abc"), 0)
+	segment, err := os.Open(filepath.Join(disk.Dir, "alice/log.stream", name(0)))
+	must(t, err)
+	must(t, errors.Join(segment.Sync(), segment.Close())) // as the kernel does now and then
+	left, done := disk.Cut(t)
+	defer done()
+	after := open(t, left, streamSpec("log"))
+	if after.Offset() != 0 {
+		t.Errorf("it goes on at %d", after.Offset())
+	}
+	must(t, after.Close())
 }
 
 // Whatever comes, in any order, and however often the power is cut or the process is killed: what was committed is there, it is the

@@ -1,0 +1,68 @@
+package roster_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// What has come of a file that has changed since counts no longer when its next state is uploaded, even if the gatherer was started again
+// in between, nor is it there. What has come of another file is, and whoever has too much is told how much that is.
+func TestMaxStoredBesideWhatWasAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	restarted := func() (*fixture, *roster.Session) {
+		f := start(t, bounded(10_000), func(env *roster.Env) { env.Dir = dir })
+		return f, f.attach("alice")
+	}
+	at := func(spec sink.Spec, since int64) sink.Spec {
+		spec.Info.Time = time.Unix(since, 0)
+		return spec
+	}
+	f, alice := restarted()
+	f.must(f.open(alice, at(file("other", 4000), 1)).Upload.Came(make([]byte, 3000)))
+	f.must(f.open(alice, at(file("f", 5000), 1)).Upload.Came(make([]byte, 4000)))
+	f.open(alice, at(file("f", 5000), 2)) // in place of the one that is open
+	f.must(f.open(alice, at(file("f", 5000), 3)).Upload.Came(make([]byte, 4000)))
+	f.ends()
+	f, alice = restarted()
+	opened := f.open(alice, at(file("f", 4500), 3))
+	if opened.Offset != 0 {
+		t.Errorf("another state goes on at %d", opened.Offset)
+	}
+	_, err := f.Open(t.Context(), alice.ID, alice.Peer, file("g", 5000), false)
+	if !errors.Is(err, roster.ErrStored) || !strings.Contains(err.Error(), " of these are of files that have not come whole") {
+		t.Errorf("more than it may: %v", err)
+	}
+	if other := f.open(alice, at(file("other", 4000), 1)); other.Offset != 3000 {
+		t.Errorf("another file goes on at %d", other.Offset)
+	}
+}
+
+// What a gatherer cannot look at in a client's directory does not count, and keeps the client from nothing: it uploads, and goes on when
+// it has less.
+func TestMaxStoredBesideWhatCannotBeRead(t *testing.T) {
+	f := start(t, bounded(10_000), nil)
+	root, err := os.OpenRoot(f.Dir)
+	f.must(err)
+	defer root.Close()
+	tooLong := strings.Repeat(strings.Repeat("d", 255)+"/", 20) // for a path, whoever opens it
+	f.must(root.MkdirAll("alice/"+tooLong, 0o700))
+	f.must(root.WriteFile("alice/old", make([]byte, 6000), 0o600))
+	alice := f.attach("alice")
+	f.open(alice, file("f", 3000))
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, file("g", 2000), false); !errors.Is(err, roster.ErrStored) {
+		t.Errorf("more than it may: %v", err)
+	}
+	f.open(alice, stream("s"))
+	f.must(root.Remove("alice/old"))
+	f.RecountAll()
+	f.Review()
+	if told := alice.Told(); told.Paused != "" {
+		t.Errorf("with room it is told %+v", told)
+	}
+}
