@@ -115,6 +115,9 @@ func (r *Roster) Review() {
 			queued, err := r.admit(rules, client.Name, client.Share, now)
 			client.queued, client.brought = queued || err != nil, now
 			blocked = blocked || queued
+			if !client.queued {
+				client.promiseAll()
+			}
 		}
 		r.retell(client)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/noroom"
 )
 
-// room is how many bytes may yet be asked for, of all clients together: however fast they come, the disk keeps its reserve.
+// room is how many bytes may yet be asked for or promised, of all clients together: however fast they come, the disk keeps its reserve.
 type room struct {
 	mu    sync.Mutex
 	known bool
@@ -29,6 +29,18 @@ func (r *room) draw(want uint64) uint64 {
 	r.left -= min(want, r.left)
 	r.given += want
 	return want
+}
+
+// drawAll takes all bytes that are wanted, or none, and returns how many there were. They do not count as given: promises are known.
+func (r *room) drawAll(want uint64) (left uint64, fits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left = r.left
+	if r.known && want > left {
+		return left, false
+	}
+	r.left -= min(want, left)
+	return left, true
 }
 
 // giveBack returns what was drawn and not asked for.
@@ -56,27 +68,30 @@ func (r *room) set(left, given uint64) uint64 {
 // leastRoom is how much room there has to be, beyond what was asked for already, for more to be asked for.
 const leastRoom = 256 << 10
 
-// lookAtDisk finds out how much room the disk has beyond the reserve and what was asked for. It pauses all clients when
+// lookAtDisk finds out how much room the disk has beyond the reserve and what was asked for or promised. It pauses all clients when
 // that is next to nothing, and lets them go on when it is clearly more again. Who was asked for more and has not sent it yet, as a
 // stream that is quiet for now, is not paused while that fits: of a small disk, it may be all the room that is left.
 func (r *Roster) lookAtDisk() {
 	// What comes or is asked for meanwhile may be counted twice: too little room is seen then, never too much.
-	given, taken := r.room.drawn(), r.outstanding()
+	given := r.room.drawn()
+	needs := r.needs()
+	taken := needs.asked
 	free, err := r.Free(r.Dir)
 	if err != nil {
 		r.room.set(math.MaxUint64, given)
 		return // writing will tell
 	}
-	left := r.room.set(free-min(free, r.Reserve+taken), given)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	promised := r.renew(needs, free-min(free, taken))
+	left := r.room.set(free-min(free, r.Reserve+taken+promised), given)
 	was := r.full
 	// Where it was full, there has to be clearly more: it would be full again at once.
 	r.full = left < leastRoom || was && left < max(leastRoom, r.Reserve/4)
 	r.fits = free >= r.Reserve/2+taken
 	switch {
 	case r.full && !was:
-		r.Log.Error("the disk is full: clients are paused until there is room", "dir", r.Dir, "free", free, "asked", taken, "reserve", r.Reserve)
+		r.Log.Error("the disk is full: clients are paused until there is room", "dir", r.Dir, "free", free, "asked", taken, "promised", promised, "reserve", r.Reserve)
 	case was && !r.full:
 		r.Log.Info("the disk has room again", "dir", r.Dir, "free", free)
 	case !r.full:
@@ -87,10 +102,14 @@ func (r *Roster) lookAtDisk() {
 	}
 }
 
-// mayGoOn reports whether a client may send what it was asked for although nobody is asked for more. The roster is locked.
+// mayGoOn reports whether a client may send what it was asked for or promised although nobody else is asked for more. The roster is
+// locked.
 func (r *Roster) mayGoOn(client *Client) bool {
 	var asked uint64
 	for _, upload := range client.uploads {
+		if r.fits && upload.canEnd() {
+			return true
+		}
 		asked += upload.asked()
 	}
 	return r.fits && asked >= leastRoom
@@ -122,23 +141,6 @@ func (c *Client) waitsFor(now time.Time) string {
 		return DiskFull
 	}
 	return c.order.paused
-}
-
-// outstanding is how many bytes are yet to be written of all that was asked for.
-func (r *Roster) outstanding() (bytes uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, upload := range r.uploads {
-		bytes += upload.toWrite()
-	}
-	return bytes
-}
-
-// toWrite is how many bytes are yet to be written of what an upload was asked for.
-func (u *Upload) toWrite() uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.granted - min(u.granted, u.came) + (u.copies()-1)*u.granted
 }
 
 // asked is how many bytes an upload was asked for that have not come.

@@ -38,7 +38,7 @@ func TestReserveIsLeftOfTheDisk(t *testing.T) {
 	alice := f.attach("alice")
 	f.free.Store(free)
 	f.LookAtDisk()
-	uploads := []roster.Opened{f.open(alice, stream("s")), f.open(alice, file("f", 100<<20))}
+	uploads := []roster.Opened{f.open(alice, stream("s")), f.open(alice, file("f", 12<<20))}
 	came := 0
 	for range 40 {
 		for _, one := range uploads {

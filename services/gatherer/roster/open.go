@@ -226,19 +226,27 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 	if client == nil || r.life.Err() != nil {
 		return Opened{}, ErrSession
 	}
+	promised, err := r.promise(client, spec, to.Offset())
+	if err != nil {
+		return Opened{}, err
+	}
 	limit, err := client.admitBytes(spec, to.Offset())
 	if err != nil {
+		r.room.giveBack(promised)
 		return Opened{}, err
 	}
 	u := &Upload{
 		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(), brought: time.Now(),
 		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
 		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
-		held: client.order.paused != "", left: time.Now(), changed: make(chan struct{}),
+		held: client.order.paused != "", promised: promised, left: time.Now(), changed: make(chan struct{}),
 	}
 	_, _ = rand.Read(u.ID[:]) // it never fails
 	client.uploads[spec.Path], r.uploads[u.ID] = u, u
 	client.repace()
+	if client.order.paused == DiskFull { // a file has its room
+		r.retell(client)
+	}
 	if client.session != nil {
 		client.session.changed() // how many connections each has
 	}

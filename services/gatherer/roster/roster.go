@@ -277,7 +277,7 @@ func (r *Roster) retell(client *Client) {
 		switch {
 		case client.queued:
 			order.paused = Queued
-		case r.full && !r.mayGoOn(client):
+		case r.full && !r.mayGoOn(client), client.lacksRoom():
 			order.paused = DiskFull
 		case client.allowed.isShort():
 			order.paused = TooMuch

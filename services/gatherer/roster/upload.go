@@ -62,6 +62,7 @@ type Upload struct {
 	rate     uint64 // bytes per second, as the controller saw it last
 	known    bool   // the controller has seen something come
 	held     bool   // nothing more is to be asked for
+	promised uint64 // of a file: bytes that there is room for, and that were not asked for yet
 	end      *link.End
 	finished *finish
 	err      error         // why the sink takes nothing more
@@ -75,6 +76,7 @@ func (r *Roster) forget(u *Upload) {
 		delete(u.client.uploads, u.spec.Path)
 	}
 	u.client.brought = moment.Latest(u.client.brought, u.broughtAt())
+	u.giveBack()
 	if u.client.session != nil {
 		u.client.session.changed()
 	}
@@ -253,8 +255,13 @@ func (u *Upload) wantedUpTo() uint64 {
 }
 
 // draw takes bytes out of the client's pace, the room on the disk and the client's allowance, and returns how many of
-// those that are wanted all three had.
+// those that are wanted all three had. A file has its room, and its part of the allowance, since it was opened.
 func (u *Upload) draw(want uint64) uint64 {
+	if !takesAsItGoes(u.spec) {
+		want = u.client.paced.draw(time.Now(), min(want, u.promised))
+		u.promised -= want
+		return want
+	}
 	want = u.client.paced.draw(time.Now(), want)
 	copies := u.copies()
 	given := u.roster.room.draw(want * copies)
