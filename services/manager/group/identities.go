@@ -101,8 +101,8 @@ func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Dur
 	return lifetime, problems.Err()
 }
 
-// Redeem uses up a join token and returns the identity that it was for. From now on the identity may join what the token says. A token of
-// another role than the one asked for is left as it is.
+// Redeem uses up a join token and returns the identity that it was for. From now on the identity may join what the token says, and a
+// member's sessions in other groups end. A token of another role than the one asked for is left as it is.
 func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now time.Time) (identity.ID, error) {
 	by := sha256.Sum256(req.GetCertificateRequest())
 	id, err := r.redeem(ctx, req.GetToken(), identity.Role(req.GetRole()), by[:], now)
@@ -114,6 +114,9 @@ func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now t
 			return identity.ID{}, &ledger.RateLimited{What: "join tokens are refused", Retry: time.Second}
 		}
 		r.log.Warn("join token refused", "reason", err)
+	}
+	if err == nil && id.Role == identity.Member {
+		r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)
 	}
 	return id, err
 }
