@@ -389,7 +389,12 @@ func issue(t *testing.T, ca *identity.CA, id identity.ID) *tls.Certificate {
 // enrolled returns the certificate of a member that enrolled for the groups.
 func enrolled(t *testing.T, m *managertest.Manager, name string, groups ...string) *tls.Certificate {
 	t.Helper()
-	config := m.Enroll(t, sdk.Token{Role: "member", Name: name, Groups: groups})
+	return certificateOf(t, m.Enroll(t, sdk.Token{Role: "member", Name: name, Groups: groups}))
+}
+
+// certificateOf returns the certificate of a client that enrolled.
+func certificateOf(t *testing.T, config sdk.Config) *tls.Certificate {
+	t.Helper()
 	held, err := identity.FilesIn(config.CredentialsDir).Credentials()
 	if err != nil {
 		t.Fatal(err)

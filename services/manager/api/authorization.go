@@ -162,7 +162,7 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	if !known {
 		return identity.Peer{}, nil
 	}
-	if err := s.checkRevoked(caller); err != nil {
+	if err := s.checkRevoked(ctx, caller); err != nil {
 		return identity.Peer{}, err
 	}
 	if caller.ID.Role == identity.Gateway {
@@ -179,7 +179,7 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 	if err != nil {
 		return identity.Peer{}, err
 	}
-	return caller, s.checkRevoked(caller)
+	return caller, s.checkRevoked(ctx, caller)
 }
 
 // rolesInWords returns the roles that may make a call, as in "operators and members".
@@ -192,19 +192,40 @@ func rolesInWords(roles []identity.Role) string {
 }
 
 // checkRevoked refuses a certificate from before its identity was revoked.
-func (s *Server) checkRevoked(caller identity.Peer) error {
-	if revoked := s.View.Identity(caller.ID).Revoked; caller.Stamp <= revoked && revoked != 0 {
-		return errRevoked
+func (s *Server) checkRevoked(ctx context.Context, caller identity.Peer) error {
+	if revoked := s.View.Identity(caller.ID).Revoked; revoked != 0 {
+		if caller.Stamp <= revoked {
+			return errRevoked
+		}
+		if err := s.checkReached(ctx, caller.Stamp); err != nil {
+			return err
+		}
 	}
 	if groupName, member, relays := caller.ID.Relay(); relays {
-		return s.checkRelay(caller, groupName, member)
+		return s.checkRelay(ctx, caller, groupName, member)
+	}
+	return nil
+}
+
+// checkReached refuses a certificate of an identity that was revoked if the store has not reached its stamp. Then it was issued before a backup
+// of the store was restored, and its stamp does not tell whether that was before the revocation.
+func (s *Server) checkReached(ctx context.Context, stamp identity.Stamp) error {
+	reached := func() bool { return stamp <= identity.Stamp(s.View.Revision())+1 } // a stamp is that of the next change
+	if reached() {
+		return nil
+	}
+	if err := s.View.Sync(ctx); err != nil { // this manager's view may be behind that of the one that issued it
+		return err
+	}
+	if !reached() {
+		return errRevoked
 	}
 	return nil
 }
 
 // checkRelay refuses a member that acts as an agent once it may no longer relay, has no session, or was revoked as a member.
-func (s *Server) checkRelay(relay identity.Peer, groupName, member string) error {
-	if err := s.checkRevoked(identity.Peer{ID: identity.ID{Role: identity.Member, Name: member}, Stamp: relay.Stamp}); err != nil {
+func (s *Server) checkRelay(ctx context.Context, relay identity.Peer, groupName, member string) error {
+	if err := s.checkRevoked(ctx, identity.Peer{ID: identity.ID{Role: identity.Member, Name: member}, Stamp: relay.Stamp}); err != nil {
 		return err
 	}
 	return s.mayRelay(groupName, member)

@@ -28,5 +28,5 @@ func (s *Server) identifyBehind(ctx context.Context, gateway identity.Peer) (ide
 	case caller != gateway && caller.ID.Role != identity.Operator && caller.ID.Role != identity.Member:
 		return identity.Peer{}, fmt.Errorf("%s through a gateway: %w", caller.ID, errDenied)
 	}
-	return caller, s.checkRevoked(caller)
+	return caller, s.checkRevoked(ctx, caller)
 }

@@ -23,7 +23,7 @@ func (i *identityService) CreateToken(ctx context.Context, req *groupv1.CreateTo
 	if err != nil {
 		return nil, err
 	}
-	return registry.CreateToken(ctx, callerOf(ctx), req, i.server.CA.Front())
+	return registry.CreateToken(ctx, callerOf(ctx), req, i.server.CA.Front(), i.server.CA.Now())
 }
 
 func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest) (*groupv1.EnrollResponse, error) {
@@ -47,7 +47,7 @@ func (i *identityService) Enroll(ctx context.Context, req *groupv1.EnrollRequest
 // admit returns the identity that a token is for. A join token is used up; a pod's token is not.
 func (i *identityService) admit(ctx context.Context, registry *group.Registry, req *groupv1.EnrollRequest) (identity.ID, error) {
 	if i.server.ServiceAccounts == nil || !serviceaccount.IsToken(req.GetToken()) {
-		return registry.Redeem(ctx, req)
+		return registry.Redeem(ctx, req, i.server.CA.Now())
 	}
 	id, err := i.server.ServiceAccounts.Review(ctx, req.GetToken())
 	if err != nil {

@@ -143,5 +143,11 @@ func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream g
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
 		return fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}
-	return s.server.View.WatchMembers(stream.Context(), req.GetGroup(), store.Revision(req.GetResumeRevision()), stream.Send)
+	send := func(message *groupv1.WatchMembersResponse) error {
+		if err := s.server.mayUse(stream.Context(), req.GetGroup()); err != nil { // it was let into other groups since
+			return err
+		}
+		return stream.Send(message)
+	}
+	return s.server.View.WatchMembers(stream.Context(), req.GetGroup(), store.Revision(req.GetResumeRevision()), send)
 }

@@ -86,14 +86,19 @@ func (r *Registry) settleAccounts(ctx context.Context) {
 			r.log.Warn("a member could not be given the groups of its service account; trying again", "member", id.Name, "error", err)
 			continue
 		}
-		var ended []view.Member
-		for _, session := range r.view.SessionsOf(id.Name, "") {
-			if !Includes(account.Groups, session.GetGroup()) {
-				ended = append(ended, session)
-			}
-		}
-		r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended)
+		r.expelElsewhere(ctx, id.Name, account.Groups)
 	}
+}
+
+// expelElsewhere ends a member's sessions in all but the groups that it may join.
+func (r *Registry) expelElsewhere(ctx context.Context, member string, groups []string) {
+	var ended []view.Member
+	for _, session := range r.view.SessionsOf(member, "") {
+		if !Includes(groups, session.GetGroup()) {
+			ended = append(ended, session)
+		}
+	}
+	r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended)
 }
 
 // giveGroups gives a member the groups of its account. One whose account is not in the configuration any more is put

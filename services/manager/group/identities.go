@@ -24,9 +24,19 @@ type tokenRecord struct {
 	Hash   []byte      `json:"hash"`
 	ID     identity.ID `json:"id"`
 	Groups []string    `json:"groups,omitempty"`
+	// End is until when the token is good. The lease alone does not tell: its time begins anew when managers start again, or a backup is
+	// restored. Tokens of earlier versions have none.
+	End time.Time `json:"end,omitzero"`
 	// UsedBy is the hash of the certificate request that used the token up: the
 	// same one may come again, when its answer was lost.
 	UsedBy []byte `json:"usedBy,omitempty"`
+}
+
+// tokenTolerance is how far apart the clocks of two managers may be: one makes a token, and another may lead when it is used.
+const tokenTolerance = 30 * time.Second
+
+func (t tokenRecord) isOver(now time.Time) bool {
+	return !t.End.IsZero() && now.After(t.End.Add(tokenTolerance))
 }
 
 func tokenKey(id string) string { return "token/" + id }
@@ -42,14 +52,14 @@ const AllGroups = "*"
 
 // CreateToken makes a join token. It is shown once and not kept, so that a
 // repeated request makes another one; the first expires unused.
-func (r *Registry) CreateToken(ctx context.Context, caller identity.ID, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint) (*groupv1.CreateTokenResponse, error) {
+func (r *Registry) CreateToken(ctx context.Context, caller identity.ID, asked *groupv1.CreateTokenRequest, ca identity.Fingerprint, now time.Time) (*groupv1.CreateTokenResponse, error) {
 	record := tokenRecord{ID: identity.Named(asked), Groups: asked.GetGroups()}
 	lifetime, err := checkToken(asked, record)
 	if err != nil {
 		return nil, err
 	}
 	token := identity.NewToken(ca)
-	record.Hash = token.Hash()
+	record.Hash, record.End = token.Hash(), now.Add(lifetime)
 	encoded, err := json.Marshal(record)
 	if err != nil {
 		return nil, fmt.Errorf("encode token: %w", err)
@@ -91,11 +101,11 @@ func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Dur
 	return lifetime, problems.Err()
 }
 
-// Redeem uses up a join token and returns the identity that it was for. From now on the identity may join what the token says. A token of
-// another role than the one asked for is left as it is.
-func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest) (identity.ID, error) {
+// Redeem uses up a join token and returns the identity that it was for. From now on the identity may join what the token says, and a
+// member's sessions in other groups end. A token of another role than the one asked for is left as it is.
+func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now time.Time) (identity.ID, error) {
 	by := sha256.Sum256(req.GetCertificateRequest())
-	id, err := r.redeem(ctx, req.GetToken(), identity.Role(req.GetRole()), by[:])
+	id, err := r.redeem(ctx, req.GetToken(), identity.Role(req.GetRole()), by[:], now)
 	if errors.Is(err, ErrToken) || errors.Is(err, identity.ErrToken) {
 		r.mu.Lock()
 		allowed := r.enrollFailed.Allow()
@@ -105,10 +115,13 @@ func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest) (iden
 		}
 		r.log.Warn("join token refused", "reason", err)
 	}
+	if err == nil && id.Role == identity.Member {
+		r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)
+	}
 	return id, err
 }
 
-func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, by []byte) (identity.ID, error) {
+func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, by []byte, now time.Time) (identity.ID, error) {
 	token, err := identity.ParseToken(text)
 	if err != nil {
 		return identity.ID{}, err
@@ -126,7 +139,7 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 			}
 		}
 		switch isUsed := record.UsedBy != nil; {
-		case !token.Matches(record.Hash): // also when there is none
+		case !token.Matches(record.Hash) || record.isOver(now): // also when there is none
 			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // a used one is known until it expires
 		case isUsed && !bytes.Equal(record.UsedBy, by):
 			return ledger.Plan{}, fmt.Errorf("%w: it was used already", ErrToken)
