@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -199,6 +200,10 @@ func TestC29NobodyBorrowsAnIdentity(t *testing.T) {
 	if err := m.Client(t).Revoke(t.Context(), "operator", "gone"); err != nil {
 		t.Fatal(err)
 	}
+	back, err := x509.ParseCertificate(certificateOf(t, m.Enroll(t, sdk.Token{Role: "operator", Name: "gone"})).Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		peer   identity.Role
 		claims string
@@ -211,7 +216,8 @@ func TestC29NobodyBorrowsAnIdentity(t *testing.T) {
 		{identity.Manager, "anonymous", denied},
 		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/admin", denied}, // without a stamp
 		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#1", denied},
-		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#1000000", allowed}, // let back in
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#" + back.Subject.SerialNumber, allowed}, // let back in
+		{identity.Manager, "spiffe://groupcast.local/groupcast/operator/gone#1000000", denied},                       // no stamp of this store yet
 		{identity.Agent, "spiffe://groupcast.local/groupcast/operator/admin#7", denied},
 		{identity.Member, "spiffe://groupcast.local/groupcast/operator/admin#7", denied},
 	} {
