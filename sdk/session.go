@@ -47,7 +47,8 @@ type Session struct {
 }
 
 // Join begins a session. If the same member has another session elsewhere, that is fenced: it ends.
-// If ctx ends while a manager is asked, Join takes up to 2 s more, to leave what may have begun.
+// If ctx is canceled while a manager is asked, Join takes up to 2 s more, to leave what may have begun. If its time is over, it leaves
+// nothing: whoever tries again takes the place of what began, and goes on with what is delivered.
 func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	roles, err := values[groupv1.Role](join.Roles)
 	if err != nil {
@@ -65,7 +66,7 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	var asked peer.Peer
 	answer, err := c.sessions.Join(ctx, request, grpc.Peer(&asked))
 	if err != nil {
-		if ctx.Err() != nil && asked.Addr != nil { // else no manager was asked
+		if errors.Is(ctx.Err(), context.Canceled) && asked.Addr != nil { // else no manager was asked
 			c.undoJoin(ctx, request)
 		}
 		return nil, wrap(err)

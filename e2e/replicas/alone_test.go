@@ -347,9 +347,7 @@ func TestInterruptedSenderSaysWhoFailed(t *testing.T) {
 	}
 	a.wantStatus(sender, sender.Wait(), 130)
 	a.want(sender.Output(), `^receiver1 .* FAILED .* canceled$`)
-	if err := receiver.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	_ = receiver.Signal(syscall.SIGINT) // it may have heard that the sender goes, and have ended
 	_ = receiver.Wait()
 }
 
