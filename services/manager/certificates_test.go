@@ -11,6 +11,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
@@ -29,6 +30,14 @@ func issueFiles(t *testing.T, caDir string, id identity.ID, ago time.Duration, t
 	if err := to.Write(bundle); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mountedConfig is of a manager that has its own certificate from files, which are yet to be written, and who it is.
+func mountedConfig(t *testing.T) (config *manager.Config, mounted *identity.Files, self identity.ID) {
+	t.Helper()
+	config = managertest.Config(t.TempDir())
+	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
+	return config, identity.FilesIn(config.Identity.TLSDir), identity.ID{Role: identity.Manager, Name: config.Name}
 }
 
 func expiry(t *testing.T, dir string) time.Time {
@@ -84,10 +93,7 @@ func TestInterruptedRenewalIsMadeGood(t *testing.T) {
 // A manager with certificates from elsewhere shows a new one as soon as its files change, and connections stay. Its metrics say until when the
 // certificate is valid.
 func TestMountedCertificateIsReloaded(t *testing.T) {
-	config := managertest.Config(t.TempDir())
-	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
-	mounted := identity.FilesIn(config.Identity.TLSDir)
-	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	config, mounted, self := mountedConfig(t)
 	issueFiles(t, config.Identity.CADir, self, time.Minute, mounted)
 	m := managertest.Run(t, config)
 	client := m.Client(t)
@@ -115,10 +121,7 @@ func TestMountedCertificateIsReloaded(t *testing.T) {
 // A manager's certificate may be of another issuer than all other certificates. Whatever enrolls learns of both issuers, the first operator
 // too, and what such a manager signs is believed.
 func TestCertificateOfAnotherIssuer(t *testing.T) {
-	config := managertest.Config(t.TempDir())
-	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
-	mounted := identity.FilesIn(config.Identity.TLSDir)
-	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	config, mounted, self := mountedConfig(t)
 	issueFiles(t, filepath.Join(t.TempDir(), "another-issuer"), self, 0, mounted)
 	m := managertest.Run(t, config)
 	if _, err := m.Client(t).CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
@@ -171,10 +174,7 @@ func TestOperatorsCertificateIsRenewedByTheDate(t *testing.T) {
 
 // When the other issuer's authority changes, the first operator's configuration follows: with it somebody mends the rest.
 func TestOperatorKnowsTheNextIssuer(t *testing.T) {
-	config := managertest.Config(t.TempDir())
-	config.Identity.TLSDir = filepath.Join(t.TempDir(), "mounted")
-	mounted := identity.FilesIn(config.Identity.TLSDir)
-	self := identity.ID{Role: identity.Manager, Name: config.Name}
+	config, mounted, self := mountedConfig(t)
 	issueFiles(t, filepath.Join(t.TempDir(), "first-issuer"), self, 0, mounted)
 	m := managertest.Run(t, config)
 	if _, err := m.Client(t).CreateGroup(t.Context(), "first", sdk.Policy{}); err != nil {
