@@ -205,10 +205,19 @@ func (r Rule) fits(client Client) bool {
 func matches(patterns []string, names ...string) bool {
 	for _, pattern := range patterns {
 		for _, name := range names {
-			if match, err := path.Match(pattern, name); match && err == nil {
+			if match(pattern, name) {
 				return true
 			}
 		}
 	}
 	return len(patterns) == 0
+}
+
+// match compares a pattern that is a name as it is: that is many times as fast, and thousands of rules may be tried for each client.
+func match(pattern, name string) bool {
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		return pattern == name
+	}
+	is, err := path.Match(pattern, name)
+	return is && err == nil
 }

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -192,5 +193,16 @@ func TestMessagesThatAreNoPolicy(t *testing.T) {
 	bad := policy.Policy{Default: policy.Share{MaxConnections: 99}}.Message()
 	if err := policy.Of(bad).Validate(); err == nil {
 		t.Error("99 connections are allowed")
+	}
+}
+
+// A new policy is worked out for every client at once, while nothing else of the gatherer's roster happens.
+func BenchmarkShareThatNoRuleGives(b *testing.B) {
+	var p policy.Policy
+	for i := range 10_000 {
+		p.Rules = append(p.Rules, policy.Rule{Clients: []string{fmt.Sprintf("camera-of-the-north-%d", i)}})
+	}
+	for b.Loop() {
+		p.ShareFor(policy.Client{Name: "camera-of-the-north-x"})
 	}
 }
