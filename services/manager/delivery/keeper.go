@@ -232,6 +232,11 @@ func (k *keeper) conclude(ctx context.Context, delivery view.Delivery, now time.
 	if !found {
 		return delivery, time.Time{}, store.ErrConflict
 	}
+	if v.alone {
+		k.mu.Lock()
+		k.progress.moved = now // as far as the others are concerned: they get on only now
+		k.mu.Unlock()
+	}
 	if again.Running() {
 		return again, now, nil // now that some have failed, the outcome may be another
 	}
@@ -296,10 +301,10 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
-		f.members = append(f.members, k.member(delivery, participant.GetName()))
+		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
 	}
 	for _, name := range k.lateMembers(delivery) {
-		f.late = append(f.late, k.member(delivery, name))
+		f.late = append(f.late, k.member(delivery, name, now))
 	}
 	return f
 }
@@ -335,10 +340,10 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 }
 
 // member collects what is known of the delivery at one member.
-func (k *keeper) member(delivery view.Delivery, name string) memberFacts {
+func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
 	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
-	m.hasAll, m.evicted = k.progress.hasAll(id), k.progress.evicted(id, k.tree)
+	m.hasAll, m.evicted, m.aloneSince = k.progress.hasAll(id), k.progress.evicted(id, k.tree), k.progress.aloneSince(id, now)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
 		return m
 	}

@@ -37,7 +37,7 @@ func TestUnknownSinceTheLastWord(t *testing.T) {
 			t.Errorf("%s it is %v since %v, want %v", what, receipt.GetState(), got, said)
 		}
 	}
-	if since := u.member(u.shown(), "m1").unknownSince; !since.Equal(expired) {
+	if since := u.member(u.shown(), "m1", time.Now()).unknownSince; !since.Equal(expired) {
 		t.Errorf("it is waited for from %v, want %v", since, expired)
 	}
 }

@@ -46,6 +46,7 @@ type nodeProgress struct {
 	lost      string    // the neighbour that it cannot reach
 	lostSince time.Time // since when it says so
 	fullSince time.Time // since when its disk has no room; zero if it has room
+	alone     time.Time // since when it has reached none of the neighbours that were to feed it; zero if it has
 	bytesAt   time.Time // when it last got more
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
@@ -157,6 +158,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 		urgent = true
 	}
 	node.noteFull(report, now)
+	node.noteAlone(report, now)
 	p.noteApart(from, placement.AgentID(report.GetLost()), current)
 	rests := report.GetResting() && !node.report.GetResting()
 	hasAll := p.sealed && report.GetBytes() >= p.length && node.report.GetBytes() < p.length
@@ -183,6 +185,24 @@ func (n *nodeProgress) noteFull(report *groupv1.DeliveryReport, now time.Time) {
 	case n.fullSince.IsZero():
 		n.fullSince = now
 	}
+}
+
+// noteAlone notes since when a node has reached nobody: whom it names changes with each that it is told to take from.
+func (n *nodeProgress) noteAlone(report *groupv1.DeliveryReport, now time.Time) {
+	switch {
+	case report.GetLost() == "":
+		n.alone = time.Time{}
+	case n.alone.IsZero():
+		n.alone = now
+	}
+}
+
+// aloneSince returns since when a node has reached nobody that was to feed it; zero if it has, or has not been heard of lately.
+func (p *progress) aloneSince(id identity.ID, now time.Time) (since time.Time) {
+	if node := p.nodes[id]; node != nil && now.Sub(node.at) < reportPatience {
+		since = node.alone
+	}
+	return since
 }
 
 // fullSince returns since when a node says that its disk has no room; zero if it does not.

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
@@ -16,6 +17,8 @@ const (
 	// BusyPatience takes the place of StuckPatience where an agent of the delivery is feeding others, so that it may
 	// only be overloaded, and where all is sealed and nobody reports trouble, so that somebody hangs.
 	BusyPatience = 5 * StuckPatience
+	// AlonePatience is how long nobody at all may have got more where a member has reached no agent for StuckPatience: others may wait for it.
+	AlonePatience = 15 * time.Second
 	// HandoverPatience is how long what a sender has sealed may take to reach its
 	// agent after the sender has gone: it may be in the network, or not reported yet.
 	HandoverPatience = 5 * time.Second
@@ -53,6 +56,7 @@ type memberFacts struct {
 	left         bool                 // it said goodbye
 	expelled     bool
 	unknownSince time.Time // its session expired; zero while it is joined
+	aloneSince   time.Time // it reached no agent at the last attempt, nor since then; zero if it did
 	hasAll       bool      // it has all that was sealed
 	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
 }
@@ -62,12 +66,18 @@ func (m memberFacts) waits() bool {
 	return m.final == groupv1.ReceiptState_RECEIPT_STATE_UNSPECIFIED
 }
 
+// isReached reports whether a member waits for more from an agent that it has reached.
+func (m memberFacts) isReached() bool {
+	return m.waits() && !m.left && !m.expelled && m.unknownSince.IsZero() && m.aloneSince.IsZero()
+}
+
 // verdict is what is decided of a delivery.
 type verdict struct {
 	failed map[string]failure // members that have now failed
 	ended  bool               // the members without an end stay unknown
 	reason string             // why it was ended before it was done
 	detail string
+	alone  bool      // some failed because they reached no agent: others may go on without them
 	due    time.Time // when time alone may change the verdict; zero if never
 }
 
@@ -115,6 +125,7 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 // each fails the members that cannot have it any more.
 func (f facts) each(v *verdict) {
 	slow := failure{Slow, "the agent that fed the member gave it up: it could not keep up as the delivery's policy asks, or claimed what it had not got (the agent's log says which)"}
+	alone := failure{NoPath, "the member reached no agent at its data port for " + StuckPatience.String() + ", and nobody else got more for " + AlonePatience.String()}
 	for _, m := range f.members {
 		switch {
 		case !m.waits():
@@ -124,13 +135,34 @@ func (f facts) each(v *verdict) {
 			v.failed[m.name] = failure{Left, "the member's identity was revoked"}
 		case m.evicted:
 			v.failed[m.name] = slow
+		case f.isAlone(m, v):
+			v.failed[m.name], v.alone = alone, true
 		}
 	}
 	for _, m := range f.late { // one that leaves may come again
-		if m.waits() && m.evicted {
+		switch {
+		case !m.waits():
+		case m.evicted:
 			v.failed[m.name] = slow
+		case f.isAlone(m, v):
+			v.failed[m.name], v.alone = alone, true
 		}
 	}
+}
+
+// isAlone reports whether a member has reached no agent for long, where others have, and get no more either. They may wait for it: what a
+// member lacks that never comes takes all room of a cache, or all that may be under way end to end. While others get on, it has time to
+// find a way.
+func (f facts) isAlone(m memberFacts, v *verdict) bool {
+	if m.aloneSince.IsZero() || !slices.ContainsFunc(f.members, memberFacts.isReached) && !slices.ContainsFunc(f.late, memberFacts.isReached) {
+		return false
+	}
+	until := moment.Latest(m.aloneSince.Add(StuckPatience), f.moved.Add(AlonePatience))
+	if f.now.Before(until) {
+		v.wait(until)
+		return false
+	}
+	return true
 }
 
 // stuck fails the members that wait for bytes while nothing moves at all. That counts while somebody minds: a node says that it cannot go on,
@@ -138,6 +170,9 @@ func (f facts) each(v *verdict) {
 // member that takes a stream and pauses. A member that has all and checks it does not fail either. Where a whole object is sealed and nobody
 // says anything, somebody hangs.
 func (f facts) stuck(v *verdict) {
+	if v.alone {
+		return // it is seen first whether the others get on now
+	}
 	patience := StuckPatience
 	switch quiet := f.isQuiet(); {
 	case quiet && (f.stream || !f.sealed):

@@ -92,6 +92,36 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// A member that has reached no agent for a minute fails once nobody else has got more for 15 s: they may wait for it, and have their own
+// minute from then on. Where nobody has reached one, or all others have ended, it fails as those do for whom nothing moves.
+func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
+	under, late := memberFacts{name: "a"}, memberFacts{name: "l"}
+	alone := func(name string) memberFacts { return memberFacts{name: name, aloneSince: after(10)} }
+	for _, tt := range []struct {
+		name  string
+		facts facts
+		want  string
+	}{
+		{"for a while", facts{now: after(69), moved: after(20), members: []memberFacts{under, alone("x")}}, "due +1m10s"},
+		{"for long", facts{now: after(70), moved: after(20), members: []memberFacts{under, alone("x")}}, "x:no_path"},
+		{"for long, nobody for as long", facts{now: after(70), moved: begin, members: []memberFacts{under, alone("x")}}, "x:no_path"},
+		{"for long, others get on", facts{now: after(70), moved: after(60), members: []memberFacts{under, alone("x")}}, "due +1m15s"},
+		{"others got on until lately", facts{now: after(75), moved: after(60), members: []memberFacts{under, alone("x")}}, "x:no_path"},
+		{"a late one, too", facts{now: after(70), moved: after(20), members: []memberFacts{under}, late: []memberFacts{alone("x")}}, "x:no_path"},
+		{"a late one is held up, too", facts{now: after(70), moved: after(20), members: []memberFacts{alone("x")}, late: []memberFacts{late}}, "x:no_path; ended"},
+		{"all", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "due +1m20s"},
+		{"all, for long", facts{now: after(80), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "x:no_path y:no_path; ended"},
+		{"the last one", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "b", final: isComplete}}}, "due +1m20s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.connected, tt.facts.trouble = true, true
+			if got := decide(tt.facts).String(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestStuck(t *testing.T) {
 	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
 	const nobody = ": no agent could feed the member"
