@@ -95,6 +95,8 @@ type child struct {
 	sent     uint64
 	asked    uint64 // with Asked: it may be sent all before this
 	quiet    int    // with Asked: at how many looks in a row it has asked for nothing
+	relays   bool   // it is an agent: end to end, what it acknowledges is what its own children have
+	had      uint64 // how far it was sent to when its link ended
 	attached bool
 	parked   bool // it lost its place in the cache: it goes on when the others are done
 	came     bool // it was attached at some time
@@ -134,6 +136,9 @@ func (a *Account) Expect(names []string) {
 	}
 }
 
+// Relays notes that a child is an agent, which has children of its own.
+func (a *Account) Relays(name string) { a.children[name].relays = true }
+
 // Expects reports whether a child is one of the tree.
 func (a *Account) Expects(name string) bool { return a.children[name] != nil }
 
@@ -147,6 +152,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	}
 	served = from >= a.discarded
 	c.acked, c.sent, c.asked, c.attached, c.parked, c.mark, c.brake = from, from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
+	c.had = 0
 	c.heard()
 	if !c.came || !served {
 		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
@@ -206,6 +212,7 @@ func (a *Account) Park(name string) {
 // Detach notes that a child's link has ended. What it acknowledged stays acknowledged: it may come back, or another link for it.
 func (a *Account) Detach(name string) {
 	if c := a.children[name]; c != nil {
+		c.had = max(c.had, c.sent)
 		c.attached, c.sent = false, c.acked
 	}
 }

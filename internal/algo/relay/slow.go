@@ -105,6 +105,18 @@ func (a *Account) Slow(now time.Time) (evicted []string) {
 // lag returns how much has arrived that a child does not have.
 func (a *Account) lag(c *child) uint64 { return a.arrived - min(c.acked, a.arrived) }
 
+// has returns up to where a child has taken what it was sent. End to end, an agent acknowledges what its own children have: where one of
+// those hangs, all agents above it stop acknowledging at once, and none of them is slow.
+func (a *Account) has(c *child) uint64 {
+	if c.relays && a.rules.Mode == EndToEnd {
+		return max(c.acked, c.sent, c.had)
+	}
+	return c.acked
+}
+
+// lacks returns how much has arrived that a child has not taken.
+func (a *Account) lacks(c *child) uint64 { return a.arrived - min(a.has(c), a.arrived) }
+
 // paceTime is how long a child must be below the floor rate to be given up.
 const paceTime = 5 * time.Second
 
@@ -114,31 +126,50 @@ func (c *child) beginAgain() {
 	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64 // whether it stood, only it can change
 }
 
+// relayTime is how much longer an agent may be behind than a member: what holds it up may be a child of its own, which it is about to
+// give up.
+const relayTime = 2 * time.Second
+
+// leeway is how much longer than a member a child may be behind.
+func (c *child) leeway() time.Duration {
+	if c.relays {
+		return relayTime
+	}
+	return 0
+}
+
 func (a *Account) tooSlow(c *child, now time.Time) bool {
-	c.leastLag = min(c.leastLag, a.lag(c))
+	has, lacks, stands := a.has(c), a.lacks(c), a.stands(c, now)
+	c.leastLag = min(c.leastLag, lacks)
 	if c.mark.at.IsZero() {
-		c.mark = mark{a.arrived, c.acked, now}
+		c.mark = mark{a.arrived, has, now}
 		return false
 	}
-	if c.acked >= c.mark.offset {
-		c.abreast, c.mark = true, mark{a.arrived, c.acked, now}
+	if has >= c.mark.offset {
+		c.abreast, c.mark = true, mark{a.arrived, has, now}
 		return false
 	}
-	behind := now.Sub(c.mark.at)
+	behind := now.Sub(c.mark.at) - c.leeway()
 	switch a.rules.Slow {
 	case Evict:
 		late := a.rules.LagTime > 0 && behind > a.rules.LagTime
-		if late && !c.abreast && c.acked > c.mark.acked && c.acked-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
-			c.mark, late = mark{a.arrived, c.acked, now}, false // it came late, and is catching up
+		if late && !c.abreast && has > c.mark.acked && has-c.mark.acked >= a.arrived-min(c.mark.offset, a.arrived) {
+			c.mark, late = mark{a.arrived, has, now}, false // it came late, and is catching up
 		}
-		return late || a.rules.LagBytes > 0 && a.lag(c) > c.leastLag+a.rules.LagBytes
+		return late || a.rules.LagBytes > 0 && (lacks > c.leastLag+a.rules.LagBytes || stands && a.wouldLag(c, now))
 	case Pace:
 		if a.rules.FloorRate == 0 || behind < paceTime {
 			return false
 		}
-		slow := float64(c.acked-c.mark.acked) < float64(a.rules.FloorRate)*behind.Seconds()
-		c.mark = mark{max(a.arrived, c.acked), c.acked, now}
+		slow := float64(has-c.mark.acked) < float64(a.rules.FloorRate)*(behind+c.leeway()).Seconds()
+		c.mark = mark{max(a.arrived, has), has, now}
 		return slow
 	}
 	return false
+}
+
+// wouldLag reports whether a child that takes nothing would fall behind without end if more could come: there is no room for as much as it
+// may lag behind, or the mode lets no more be under way, and the others wait for it.
+func (a *Account) wouldLag(c *child, now time.Time) bool {
+	return a.Stalled() && (!c.relays || now.Sub(c.still.at) >= longBrake+relayTime)
 }

@@ -126,3 +126,101 @@ func TestWhoWaitedIsNotSlow(t *testing.T) {
 		})
 	}
 }
+
+// given looks for slow children every half second, for so long, and returns when the first of a name was given up; zero if none was.
+func (a *agent) given(name string, within time.Duration) time.Duration {
+	for passed := time.Duration(0); passed <= within; passed += time.Second / 2 {
+		if slices.Contains(a.Slow(start.Add(passed)), name) {
+			return passed
+		}
+	}
+	return 0
+}
+
+// End to end, an agent acknowledges nothing while a member below it hangs. Whoever feeds that member gives it up; the agents above it do not
+// give up each other. One that takes nothing itself is given up, a little later than a member, even if its link has ended.
+func TestAgentIsNotSlowForItsChildren(t *testing.T) {
+	for name, rules := range map[string]relay.Rules{
+		"by time":  {Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagTime: 10 * time.Second},
+		"by bytes": {Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block},
+		"by floor": {Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Pace, FloorRate: block},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, takes := range []bool{true, false} {
+				for _, breaks := range []bool{true, false} {
+					a := newAgent(t, rules, 100*block, "Rx1", "SA2")
+					a.Relays("SA2")
+					a.Slow(start)
+					a.receive(20)
+					a.ack("Rx1", 20)
+					a.ack("SA2", 1)
+					a.receive(1)
+					a.ack("Rx1", 21)
+					if takes {
+						a.Sent("SA2", 21*block)
+					}
+					if breaks {
+						a.Detach("SA2")
+					}
+					given := a.given("SA2", time.Minute)
+					if isHeld := breaks && rules.LagBytes > 0; takes && given > 0 || !takes && given == 0 && !isHeld { // it may come back, or be lost
+						t.Errorf("takes %t, its link breaks %t: given up after %v", takes, breaks, given)
+					}
+					if !takes && given > 0 && given < 7*time.Second {
+						t.Errorf("given up after %v, before a member would be", given)
+					}
+				}
+			}
+			a := newAgent(t, rules, 100*block, "Rx1", "hangs")
+			a.Slow(start)
+			a.receive(20)
+			a.ack("Rx1", 20)
+			a.ack("hangs", 1)
+			a.receive(1)
+			a.ack("Rx1", 21)
+			if given := a.given("hangs", time.Minute); given == 0 || given > 11*time.Second {
+				t.Errorf("a member that hangs is given up after %v", given)
+			}
+		})
+	}
+}
+
+// A child that hangs is given up by bytes, too, where it cannot fall so far behind: there is no room for so much, or the mode lets no more come.
+// The others would wait for it for ever. One that goes on, or that nobody waits for, is not.
+func TestWhoHangsIsGivenUpWithoutRoomToFallBehind(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules relay.Rules
+		room  uint64
+		came  uint64
+		moves bool
+		want  bool
+	}{
+		"no room":              {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, false, true},
+		"no room, it goes on":  {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, true, false},
+		"room":                 {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, false, false},
+		"the mode":             {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, false, true},
+		"no room, a stream":    {relay.Rules{Stream: true, Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, false, true},
+		"no room, a long time": {relay.Rules{Slow: relay.Evict, LagTime: time.Hour}, 20 * block, 20, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, tt.rules, tt.room, "first", "hangs")
+			a.receive(tt.came)
+			a.ack("first", tt.came)
+			var given []string
+			for step := range uint64(18) {
+				if tt.moves {
+					a.ack("hangs", step)
+				}
+				now := start.Add(time.Duration(step) * time.Second)
+				if slow := a.Slow(now); len(slow) > 0 && step < 5 {
+					t.Fatalf("%v given up after %d s", slow, step)
+				} else if len(slow) > 0 {
+					given = slow
+				}
+			}
+			if got := slices.Equal(given, []string{"hangs"}); got != tt.want {
+				t.Errorf("%v given up, want %t", given, tt.want)
+			}
+		})
+	}
+}

@@ -364,7 +364,14 @@ func (d *delivery) expectChildren() {
 			names = append(names, neighbour.GetName())
 		}
 	}
-	d.part(func() { d.account.Expect(names) })
+	d.part(func() {
+		d.account.Expect(names)
+		for _, neighbour := range children {
+			if neighbour.GetRole() == string(identity.Agent) && d.account.Expects(neighbour.GetName()) {
+				d.account.Relays(neighbour.GetName())
+			}
+		}
+	})
 	for name, c := range d.children {
 		if c.link != nil && !slices.Contains(names, name) {
 			c.dismissed = true

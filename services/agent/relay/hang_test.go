@@ -13,16 +13,27 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
+// evictions are rules by which who hangs is given up: the bytes are more than any cache here has room for.
+func evictions() map[string]*groupv1.SlowMemberPolicy {
+	const evict = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	return map[string]*groupv1.SlowMemberPolicy{
+		"TIME":  {Action: evict, LagTime: durationpb.New(5 * time.Second)},
+		"BYTES": {Action: evict, LagBytes: 64 << 20},
+	}
+}
+
 // A member whose disk hangs does not read what it cannot write, though it answers. If the rule for slow members does not wait for it, it
 // holds up nobody with what was under way to it either. It goes on when it can.
 func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 	specs := modes()
 	for name, spec := range maps.Clone(specs) {
-		evict := &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagTime: durationpb.New(2 * time.Second)}
-		specs[name+"-EVICT"] = &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict}
+		for how, evict := range evictions() {
+			specs[name+"-EVICT-"+how] = &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict}
+		}
 	}
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, 40<<20, spec)
 			w.start("sa1", 16<<20) // more than sockets hold
 			w.tree("sa1", "sender", "other", "hangs")
@@ -46,6 +57,45 @@ func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 				t.Errorf("who hung has %d bytes, all of it: %t", hangs.has(), whole)
 			}
 		})
+	}
+}
+
+// Where a member hangs below three agents in a row, the last of them gives it up, and the agents do not give up each other: end to end, all
+// of them stop acknowledging in the same moment.
+func TestWhoHangsCostsNoAgent(t *testing.T) {
+	for how, evict := range evictions() {
+		for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
+			t.Run(mode+"-"+how, func(t *testing.T) {
+				t.Parallel()
+				spec := modes()[mode+"-DATA_PLANE_PLAINTEXT"]
+				w := newWorld(t, 80<<20, &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict})
+				for _, name := range []string{"sa1", "sa2", "sa3"} {
+					w.start(name, 16<<20)
+				}
+				w.tree("sa1", "sender", "sa2", "other")
+				w.tree("sa2", "sa1", "sa3")
+				w.tree("sa3", "sa2", "hangs")
+				other, hangs := newMember("other"), newMember("hangs")
+				hangs.goesOn = make(chan struct{})
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				var running sync.WaitGroup
+				defer running.Wait()
+				defer cancel()
+				running.Go(func() { _ = w.send(ctx, "sa1") })
+				running.Go(func() { _ = w.pull(ctx, hangs, func() string { return "sa3" }) })
+				defer close(hangs.goesOn)
+				_ = w.pull(ctx, other, func() string { return "sa1" })
+				if !other.isDone() {
+					t.Errorf("the other has %d bytes while one hangs", other.has())
+				}
+				for child, parent := range map[string]string{"sa2": "sa1", "sa3": "sa2", "hangs": "sa3"} {
+					if evicted := w.childOf(parent, child).GetEvicted(); evicted != (child == "hangs") {
+						t.Errorf("%s is given up: %t", child, evicted)
+					}
+				}
+			})
+		}
 	}
 }
 
