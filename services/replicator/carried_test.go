@@ -5,12 +5,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -178,4 +181,95 @@ func TestReplicaThatJoinsLateIsDeliveredTo(t *testing.T) {
 	<-time.After(joining + time.Second)
 	c.wantDelivered()
 	c.receive("b").wantWhole()
+}
+
+// slow is a source that takes its time, as a disk does.
+type slow struct{ io.Reader }
+
+func (s slow) Read(p []byte) (int, error) {
+	time.Sleep(8 * time.Millisecond)
+	return s.Reader.Read(p)
+}
+
+// memory is a device in memory that tells how much has come.
+type memory struct {
+	bytes.Buffer
+	came func(upTo int)
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	n, err := m.Buffer.Write(p)
+	m.came(m.Len())
+	return n, err
+}
+
+func (m *memory) Sync() error  { return nil }
+func (m *memory) Close() error { return nil }
+
+// Onto a device all comes from the first byte. A replica that session agents serve when the beginning is no longer kept, and one that is started
+// again then, wait for the next delivery.
+func TestReplicaThatComesToALaterPartOfAStream(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	client, content := serve(t), make([]byte, 64<<20)
+	_, _ = rand.Read(content) // it never fails
+	join := func(name string, role sdk.Role) *sdk.Session {
+		session, err := client.Join(ctx, sdk.Join{Group: "g", Name: name, Roles: []sdk.Role{role}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(session.Close)
+		return session
+	}
+	send := func(from *sdk.Session, what io.Reader) *sdk.Outgoing {
+		out, err := from.SendStream(ctx, what, sdk.SendOptions{Name: "disk", AckLevel: sdk.Durable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	var replicas sync.WaitGroup
+	defer replicas.Wait()
+	begun := make(chan string, 10) // more than there can be
+	receive := func(session *sdk.Session, came func(int)) {
+		name := session.Member().Name
+		replicas.Go(func() {
+			var on *memory
+			arrived, err := first(ctx, session, sdk.ReceiveOptions{Stream: func(sdk.Incoming) (sdk.StreamWriter, error) {
+				begun <- name
+				on = &memory{came: came}
+				return on, nil
+			}})
+			if err != nil || arrived.Err != nil || !bytes.Equal(on.Bytes(), content) {
+				t.Errorf("%s: %v %v", name, err, arrived.Err)
+			}
+			leave(session)
+		})
+	}
+	nothing := func(int) {}
+	from, kept, again := join("s", sdk.Send), join("kept", sdk.Receive), join("again", sdk.Receive)
+	out := send(from, slow{bytes.NewReader(content)})
+	untilFar, isFar := context.WithCancel(ctx)
+	defer isFar()
+	receive(kept, func(upTo int) {
+		if upTo >= 40<<20 {
+			isFar()
+		}
+	})
+	_, _ = first(untilFar, again, sdk.ReceiveOptions{Stream: func(sdk.Incoming) (sdk.StreamWriter, error) { return &memory{came: nothing}, nil }})
+	receive(join("again", sdk.Receive), nothing)
+	receive(join("late", sdk.Receive), nothing)
+	if _, err := out.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	send(from, bytes.NewReader(content))
+	replicas.Wait()
+	close(begun)
+	times := make(map[string]int)
+	for name := range begun {
+		times[name]++
+	}
+	if want := map[string]int{"kept": 1, "again": 2, "late": 2}; !maps.Equal(times, want) {
+		t.Errorf("they were in so many deliveries: %v, want %v", times, want)
+	}
 }

@@ -366,13 +366,13 @@ func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions
 }
 
 // isLastWord reports whether nothing more is to be awaited after what has arrived. The sender delivers again where the managers had not heard of
-// it. Where it does not, the managers say so.
+// it, and where a replica came too late to have all of a stream. Where it does not, the managers say so.
 func isLastWord(arrived sdk.Arrived) bool {
 	failed := new(sdk.DeliveryError)
 	if !errors.As(arrived.Err, &failed) {
 		return true
 	}
-	return failed.Reason != senderLost
+	return failed.Reason != senderLost && !failed.MayComeAgain
 }
 
 // joinPause is how often it is tried to join again.

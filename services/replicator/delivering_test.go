@@ -36,7 +36,8 @@ func TestReasonOfDelivery(t *testing.T) {
 	}
 }
 
-// A delivery whose sender was not heard of is not the last word. What this replica itself cannot do is, and so is a delivery that was canceled.
+// A delivery whose sender was not heard of is not the last word, nor is one that another can take the place of. What this replica itself cannot do
+// is, and so is a delivery that was canceled.
 func TestLastWord(t *testing.T) {
 	late := sdk.Incoming{Late: true}
 	for want, all := range map[bool][]sdk.Arrived{
@@ -46,7 +47,7 @@ func TestLastWord(t *testing.T) {
 			{Incoming: late, Err: &sdk.DeliveryError{Reason: "failed"}}, {Incoming: late, Err: &sdk.DeliveryError{Reason: "slow"}},
 		},
 		false: {
-			{Err: &sdk.DeliveryError{Reason: "sender_lost"}},
+			{Err: &sdk.DeliveryError{Reason: "sender_lost"}}, {Err: &sdk.DeliveryError{Reason: "failed", MayComeAgain: true}},
 		},
 	} {
 		for _, arrived := range all {
