@@ -173,6 +173,26 @@ func (r *replica) wantWhole() {
 	}
 }
 
+// A replica that session agents serve from a little later on has all of it, although the one that they served first is stopped.
+func TestReplicaIsServedThoughAnotherStops(t *testing.T) {
+	c := carries(t, 6<<20, 1<<20)
+	c.to("a")
+	a := c.receive("a")
+	a.awaitBytes(1 << 20)
+	c.to("a", "b")
+	b := c.receive("b")
+	b.awaitBytes(1 << 20)
+	a.leave()
+	<-a.ended
+	b.wantWhole()
+	c.await(func() bool {
+		c.sender.mu.Lock()
+		defer c.sender.mu.Unlock()
+		return len(c.job.sending.GetDelivered()) > 0
+	})
+	c.wantDelivered("b")
+}
+
 // A replica that joins later than its sender waits for the members of a delivery, as one whose disk stood still or that was started again, has
 // all of it none the less.
 func TestReplicaThatJoinsLateIsDeliveredTo(t *testing.T) {

@@ -115,6 +115,9 @@ func (w *worker) deliverIn(j *job, path string, task *replicav1.SendTask) error 
 // senderLost is why a delivery ends whose sender's session has expired.
 const senderLost = "sender_lost"
 
+// canceled is why a delivery ends for members that came late, if all that it began with have failed.
+const canceled = "canceled"
+
 // errSenderLost says that a delivery ended since the managers had not heard of this sender.
 var errSenderLost = errors.New("the managers had not heard of this replicator, and ended the delivery")
 
@@ -240,7 +243,7 @@ func awaitMembers(ctx context.Context, session *sdk.Session, names []string, awa
 		if err != nil {
 			break
 		}
-		follow(in, event)
+		track(in, event)
 		if there = those(names, in); len(there) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !in[name] && !awaited[name] }) {
 			break
 		}
@@ -257,12 +260,12 @@ func awaitMembers(ctx context.Context, session *sdk.Session, names []string, awa
 		return there, nil
 	}
 	members, err := session.Members(ctx) // only a manager that answers knows that they are not there
-	follow(in, sdk.MemberEvent{Snapshot: members})
+	track(in, sdk.MemberEvent{Snapshot: members})
 	return those(names, in), err
 }
 
-// follow notes who is in a group.
-func follow(in map[string]bool, event sdk.MemberEvent) {
+// track notes who is in a group.
+func track(in map[string]bool, event sdk.MemberEvent) {
 	if event.Change != "" {
 		in[event.Member.Name] = event.Change != sdk.Removed
 		return
@@ -366,13 +369,15 @@ func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions
 }
 
 // isLastWord reports whether nothing more is to be awaited after what has arrived. The sender delivers again where the managers had not heard of
-// it, and where a replica came too late to have all of a stream. Where it does not, the managers say so.
+// it, where a replica came too late to have all of a stream, and where a delivery to others ended because none of them had all. Where it
+// does not, the managers say so.
 func isLastWord(arrived sdk.Arrived) bool {
 	failed := new(sdk.DeliveryError)
 	if !errors.As(arrived.Err, &failed) {
 		return true
 	}
-	return failed.Reason != senderLost && !failed.MayComeAgain
+	isOfOthers := arrived.Late && failed.Reason == canceled
+	return failed.Reason != senderLost && !failed.MayComeAgain && !isOfOthers
 }
 
 // joinPause is how often it is tried to join again.

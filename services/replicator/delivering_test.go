@@ -36,18 +36,25 @@ func TestReasonOfDelivery(t *testing.T) {
 	}
 }
 
-// A delivery whose sender was not heard of is not the last word, nor is one that another can take the place of. What this replica itself cannot do
-// is, and so is a delivery that was canceled.
+// A delivery whose sender was not heard of is not the last word, nor is one that another can take the place of, nor one that a replica came to late
+// and that ended since all others had failed. What this replica itself cannot do is, and so is a delivery that was made for it.
 func TestLastWord(t *testing.T) {
 	late := sdk.Incoming{Late: true}
 	for want, all := range map[bool][]sdk.Arrived{
 		true: {
-			{}, {Incoming: late}, {Err: errors.New("the managers did not take the receipt")}, {Err: &sdk.DeliveryError{Reason: "canceled"}},
-			{Incoming: late, Err: &sdk.DeliveryError{Reason: "no_room"}}, {Incoming: late, Err: &sdk.DeliveryError{Reason: "refused"}},
-			{Incoming: late, Err: &sdk.DeliveryError{Reason: "failed"}}, {Incoming: late, Err: &sdk.DeliveryError{Reason: "slow"}},
+			{},
+			{Incoming: late},
+			{Err: errors.New("the managers did not take the receipt")},
+			{Err: &sdk.DeliveryError{Reason: "canceled"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "no_room"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "refused"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "failed"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "slow"}},
 		},
 		false: {
-			{Err: &sdk.DeliveryError{Reason: "sender_lost"}}, {Err: &sdk.DeliveryError{Reason: "failed", MayComeAgain: true}},
+			{Err: &sdk.DeliveryError{Reason: "sender_lost"}},
+			{Err: &sdk.DeliveryError{Reason: "failed", MayComeAgain: true}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "canceled"}},
 		},
 	} {
 		for _, arrived := range all {
