@@ -78,6 +78,9 @@ type DeliveryError struct {
 	// Reason is one of the words of Receipt.Reason.
 	Reason string
 	Detail string
+	// MayComeAgain says that nothing is wrong at this member, and that another delivery may bring it: of a stream, what this member lacks is not
+	// kept any more, or a later delivery has taken the place of this one.
+	MayComeAgain bool
 }
 
 func (e *DeliveryError) Error() string {
@@ -352,7 +355,8 @@ func (r *receiving) update(change func()) {
 }
 
 func (r *receiving) failed(reason string, cause error) Arrived {
-	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: cause.Error()}}
+	again := errors.Is(cause, errNotKept) || errors.Is(cause, errYielded) || errors.Is(cause, errSuperseded)
+	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: cause.Error(), MayComeAgain: again}}
 }
 
 var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")

@@ -71,8 +71,11 @@ func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.G
 func fatal(err error) bool {
 	var known *DeliveryError
 	var storage *link.StorageError
-	return errors.As(err, &known) || errors.As(err, &storage)
+	return errors.As(err, &known) || errors.As(err, &storage) || errors.Is(err, errNotKept)
 }
+
+// errNotKept says that what this member lacks of a stream can be had nowhere any more.
+var errNotKept = errors.New("the stream is not kept")
 
 func (r *receiving) isWhole() bool {
 	r.mu.Lock()
@@ -128,7 +131,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.has())}
 	}
 	if from, is := link.NotKept(err); is {
-		return &DeliveryError{Reason: "failed", Detail: fmt.Sprintf("the stream is not kept from byte %d on any more, where this member would go on: its sender has it from byte %d on", r.has(), from)}
+		return fmt.Errorf("%w from byte %d on any more, where this member would go on: its sender has it from byte %d on", errNotKept, r.has(), from)
 	}
 	return err
 }

@@ -28,7 +28,15 @@ type delivery struct {
 	to      []string      // of the task
 	stream  bool          // of the task: somebody of these has a block device there
 	changed chan struct{} // closed when any of these changes
+
+	// Of the goroutine that delivers: who was waited for already, and how many deliveries each was in that has not all of it by them.
+	awaited map[string]bool
+	vain    map[string]int
 }
+
+// maxVain is how many deliveries a replica is in, and has not all of it by them, before nothing more is delivered to it. One that begins anew
+// in the middle of a stream needs another, and one whose connection breaks again and again some more.
+const maxVain = 10
 
 // carry has a sender deliver to those that its task names. The caller has the lock.
 func (w *worker) carry(j *job, task *replicav1.Task) {
@@ -37,7 +45,7 @@ func (w *worker) carry(j *job, task *replicav1.Task) {
 		return
 	}
 	if j.delivery == nil {
-		j.delivery = &delivery{changed: make(chan struct{})}
+		j.delivery = &delivery{changed: make(chan struct{}), awaited: make(map[string]bool), vain: make(map[string]int)}
 		w.working.Go(func() {
 			if err := w.deliver(j, part); err != nil && j.ctx.Err() == nil {
 				w.log.Warn("session agents cannot carry a replication", "replication", task.GetReplication(), "error", err)
@@ -50,9 +58,10 @@ func (w *worker) carry(j *job, task *replicav1.Task) {
 	j.delivery.changed = make(chan struct{})
 }
 
-// deliver delivers what is replicated to all that the task names, those that it names later by
+// deliver delivers what is replicated to all that the task names, as they join the group, those that it names later by
 // deliveries of their own, until the task is withdrawn. Where no manager answers, or the session has expired, it
-// joins again: how long it is waited for, the managers decide. Receivers of earlier versions do not wait.
+// joins again: how long it is waited for, the managers decide, and how long for replicas that do not join. Receivers of earlier versions do not
+// wait.
 func (w *worker) deliver(j *job, task *replicav1.SendTask) error {
 	path, err := w.places.sendable(j.ctx, task.GetPath())
 	if err != nil {
@@ -91,15 +100,23 @@ func (w *worker) deliverIn(j *job, path string, task *replicav1.SendTask) error 
 			}
 			continue
 		}
-		if err := w.deliverTo(j, session, open, path, task, stream); err != nil {
+		there, err := awaitMembers(j.ctx, session, open, j.delivery.awaited)
+		if err == nil && len(there) > 0 {
+			err = w.deliverTo(j, session, there, path, task, stream)
+		}
+		if err != nil {
 			return err
 		}
+		pause.For(j.ctx, joinPause)
 	}
 	return nil
 }
 
 // senderLost is why a delivery ends whose sender's session has expired.
 const senderLost = "sender_lost"
+
+// canceled is why a delivery ends for members that came late, if all that it began with have failed.
+const canceled = "canceled"
 
 // errSenderLost says that a delivery ended since the managers had not heard of this sender.
 var errSenderLost = errors.New("the managers had not heard of this replicator, and ended the delivery")
@@ -113,38 +130,51 @@ func mayDeliverAgain(err error) bool {
 // noReceivers is why nothing is delivered in a group that nobody else has joined.
 const noReceivers = "NO_RECEIVERS"
 
-// deliverTo makes one delivery, and waits for its end.
-func (w *worker) deliverTo(j *job, session *sdk.Session, to []string, path string, task *replicav1.SendTask, stream bool) error {
-	joined := awaitMembers(j.ctx, session, to)
+// deliverTo makes one delivery, waits for its end, and notes who needs no other: who has all, and who was in so many in vain. A replica that
+// gave up has said so itself, and the managers name it no more.
+func (w *worker) deliverTo(j *job, session *sdk.Session, there []string, path string, task *replicav1.SendTask, stream bool) error {
 	out, end, err := w.offer(j.ctx, session, path, task, stream)
-	if err == nil {
-		defer end()
-		err = w.follow(j, out)
+	if err != nil {
+		return err
 	}
-	// Only a manager that answers knows that they are not there.
-	if refused := new(sdk.Error); joined == 0 && errors.As(err, &refused) && refused.Reason == noReceivers {
-		err = nil
+	defer end()
+	last, err := w.follow(j, out)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, to...) })
+	done := j.delivery.done(there, last.Receipts)
+	w.note(true, func() { j.sending.Delivered = append(j.sending.Delivered, done...) })
+	return nil
+}
+
+// done returns those of whom were in a delivery to whom nothing more is delivered.
+func (d *delivery) done(were []string, receipts []sdk.Receipt) (done []string) {
+	complete := make(map[string]bool)
+	for _, receipt := range receipts {
+		complete[receipt.Member] = receipt.State == sdk.ReceiptComplete
 	}
-	return err
+	for _, name := range were {
+		if d.vain[name]++; complete[name] || d.vain[name] >= maxVain {
+			done = append(done, name)
+		}
+	}
+	return done
 }
 
 // follow notes how a delivery goes, until it has ended. It may go on without the session that it was begun in: agents that have
 // all of it need none.
-func (w *worker) follow(j *job, out *sdk.Outgoing) error {
-	last, err := w.noteAll(j, out.Progress(j.ctx))
+func (w *worker) follow(j *job, out *sdk.Outgoing) (last sdk.Delivery, err error) {
+	last, err = w.noteAll(j, out.Progress(j.ctx))
 	if err != nil && mayDeliverAgain(err) {
 		last, err = w.noteAll(j, w.client.WatchDelivery(j.ctx, out.ID()))
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("delivery %s: %w", out.ID(), err)
+		return last, fmt.Errorf("delivery %s: %w", out.ID(), err)
 	case last.Reason == senderLost:
-		return fmt.Errorf("delivery %s: %w", out.ID(), errSenderLost)
+		return last, fmt.Errorf("delivery %s: %w", out.ID(), errSenderLost)
 	}
-	return nil
+	return last, nil
 }
 
 // noteAll notes how a delivery goes, and returns how it was last.
@@ -204,23 +234,51 @@ func (w *worker) delivered(j *job, state sdk.Delivery) {
 	}
 }
 
-// awaitMembers waits until members have joined, for a while, and returns how many have.
-func awaitMembers(ctx context.Context, session *sdk.Session, names []string) (joined int) {
-	ctx, cancel := context.WithTimeout(ctx, joining)
+// awaitMembers waits until somebody has joined, and everybody who was not awaited before, for a while, and returns who has.
+func awaitMembers(ctx context.Context, session *sdk.Session, names []string, awaited map[string]bool) (there []string, err error) {
+	waiting, cancel := context.WithTimeout(ctx, joining)
 	defer cancel()
-	missing := slices.Clone(names)
-	for event, err := range session.Events(ctx) {
+	in := make(map[string]bool)
+	for event, err := range session.Events(waiting) {
 		if err != nil {
 			break
 		}
-		for _, member := range append(event.Snapshot, event.Member) {
-			missing = slices.DeleteFunc(missing, func(name string) bool { return name == member.Name })
-		}
-		if len(missing) == 0 {
+		track(in, event)
+		if there = those(names, in); len(there) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !in[name] && !awaited[name] }) {
 			break
 		}
 	}
-	return len(names) - len(missing)
+	select {
+	case <-session.Done():
+		return nil, fmt.Errorf("%w: %w", errNoSession, session.Err())
+	default:
+	}
+	for _, name := range names {
+		awaited[name] = true
+	}
+	if len(there) > 0 {
+		return there, nil
+	}
+	members, err := session.Members(ctx) // only a manager that answers knows that they are not there
+	track(in, sdk.MemberEvent{Snapshot: members})
+	return those(names, in), err
+}
+
+// track notes who is in a group.
+func track(in map[string]bool, event sdk.MemberEvent) {
+	if event.Change != "" {
+		in[event.Member.Name] = event.Change != sdk.Removed
+		return
+	}
+	clear(in)
+	for _, member := range event.Snapshot {
+		in[member.Name] = true
+	}
+}
+
+// those returns which names are in a group.
+func those(names []string, in map[string]bool) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !in[name] })
 }
 
 // receiveDelivery receives a replica from session agents.
@@ -297,11 +355,10 @@ func noStream(task *replicav1.ReceiveTask) error {
 	return fmt.Errorf("%w: session agents carry this onto a block device, and %s is a directory here: replicate on its own to replicas that have one, and not to one in /dev", errNotAllowed, task.GetPath())
 }
 
-// first returns what arrives first in a session. A delivery whose sender was not heard of is none: it delivers again, and where
-// it does not, the managers say so.
+// first returns what arrives first in a session. What is not the last word is none.
 func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions) (arrived sdk.Arrived, err error) {
 	for arrived, err = range session.Receive(ctx, options) {
-		if failed := new(sdk.DeliveryError); err != nil || !errors.As(arrived.Err, &failed) || failed.Reason != senderLost {
+		if err != nil || isLastWord(arrived) {
 			break
 		}
 	}
@@ -309,6 +366,18 @@ func first(ctx context.Context, session *sdk.Session, options sdk.ReceiveOptions
 		err = fmt.Errorf("%w: %w", errNoSession, err)
 	}
 	return arrived, err
+}
+
+// isLastWord reports whether nothing more is to be awaited after what has arrived. The sender delivers again where the managers had not heard of
+// it, where a replica came too late to have all of a stream, and where a delivery to others ended because none of them had all. Where it
+// does not, the managers say so.
+func isLastWord(arrived sdk.Arrived) bool {
+	failed := new(sdk.DeliveryError)
+	if !errors.As(arrived.Err, &failed) {
+		return true
+	}
+	isOfOthers := arrived.Late && failed.Reason == canceled
+	return failed.Reason != senderLost && !failed.MayComeAgain && !isOfOthers
 }
 
 // joinPause is how often it is tried to join again.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,50 @@ func TestReasonOfDelivery(t *testing.T) {
 			if got := reasonOfDelivery(fmt.Errorf("receive: %w", err)); got != want {
 				t.Errorf("%v is %s, want %s", err, got, want)
 			}
+		}
+	}
+}
+
+// A delivery whose sender was not heard of is not the last word, nor is one that another can take the place of, nor one that a replica came to late
+// and that ended since all others had failed. What this replica itself cannot do is, and so is a delivery that was made for it.
+func TestLastWord(t *testing.T) {
+	late := sdk.Incoming{Late: true}
+	for want, all := range map[bool][]sdk.Arrived{
+		true: {
+			{},
+			{Incoming: late},
+			{Err: errors.New("the managers did not take the receipt")},
+			{Err: &sdk.DeliveryError{Reason: "canceled"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "no_room"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "refused"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "failed"}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "slow"}},
+		},
+		false: {
+			{Err: &sdk.DeliveryError{Reason: "sender_lost"}},
+			{Err: &sdk.DeliveryError{Reason: "failed", MayComeAgain: true}},
+			{Incoming: late, Err: &sdk.DeliveryError{Reason: "canceled"}},
+		},
+	} {
+		for _, arrived := range all {
+			if got := isLastWord(arrived); got != want {
+				t.Errorf("%+v is the last word: %v, want %v", arrived, got, want)
+			}
+		}
+	}
+}
+
+// To whom has all nothing more is delivered, nor to who was in so many deliveries in vain; all others are delivered to again.
+func TestToWhomNothingMoreIsDelivered(t *testing.T) {
+	d := &delivery{vain: make(map[string]int)}
+	receipts := []sdk.Receipt{{Member: "a", State: sdk.ReceiptComplete}, {Member: "b", State: sdk.ReceiptFailed}, {Member: "other", State: sdk.ReceiptComplete}}
+	if got := d.done([]string{"a", "b", "c"}, receipts); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("after the first: %v", got)
+	}
+	for i := range maxVain - 1 {
+		got := d.done([]string{"b"}, receipts)
+		if isOver := i == maxVain-2; slices.Equal(got, []string{"b"}) != isOver {
+			t.Errorf("after %d in vain: %v", i+2, got)
 		}
 	}
 }

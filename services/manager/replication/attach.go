@@ -258,10 +258,10 @@ func (d *Desk) unproven(record *replicav1.Replication) (names []string) {
 	return names
 }
 
-// overAgents returns the replicas to which session agents carry it.
+// overAgents returns the replicas to which session agents carry it. Those at which it has ended are not waited for any more.
 func overAgents(record *replicav1.Replication) (names []string) {
 	for _, replica := range record.GetReplicas() {
-		if replica.GetOverAgents() {
+		if replica.GetOverAgents() && replica.GetState() == replicav1.ReplicaState_REPLICA_STATE_WAITING {
 			names = append(names, replica.GetName())
 		}
 	}

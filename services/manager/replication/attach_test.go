@@ -2,6 +2,7 @@ package replication
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,5 +45,18 @@ func TestWhoIsHeard(t *testing.T) {
 		if got := d.isHeard(name, begin.Add(10*time.Second)); got != want {
 			t.Errorf("%s is heard: %v", name, got)
 		}
+	}
+}
+
+// Session agents carry it to those that multicast does not reach until it has ended at them: their sender does not wait for these to come back.
+func TestToWhomSessionAgentsCarry(t *testing.T) {
+	record := &replicav1.Replication{Replicas: []*replicav1.Replica{
+		{Name: "a", State: replicav1.ReplicaState_REPLICA_STATE_WAITING, OverAgents: true},
+		{Name: "b", State: replicav1.ReplicaState_REPLICA_STATE_FAILED, OverAgents: true},
+		{Name: "c", State: replicav1.ReplicaState_REPLICA_STATE_COMPLETE, OverAgents: true},
+		{Name: "d", State: replicav1.ReplicaState_REPLICA_STATE_WAITING},
+	}}
+	if got := overAgents(record); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("they carry it to %v", got)
 	}
 }

@@ -1708,7 +1708,8 @@ type SendReport struct {
 	// Why, if not because it is done: source_failed, no_multicast.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	Detail string `protobuf:"bytes,10,opt,name=detail,proto3" json:"detail,omitempty"`
-	// The replicas to which a delivery in the delivery group was made, and has ended, however it went.
+	// The replicas that have it by a delivery in the delivery group, as that says, or were in so many of them in vain that nothing more is
+	// delivered to them.
 	Delivered []string `protobuf:"bytes,11,rep,name=delivered,proto3" json:"delivered,omitempty"`
 	// Why no delivery can be made, for people. Empty while one can.
 	DeliveryProblem string `protobuf:"bytes,12,opt,name=delivery_problem,json=deliveryProblem,proto3" json:"delivery_problem,omitempty"`
@@ -2267,7 +2268,7 @@ type SendTask struct {
 	Legs              []*Leg                 `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty"`
 	Slow              SlowReplica            `protobuf:"varint,3,opt,name=slow,proto3,enum=groupcast.replica.v1.SlowReplica" json:"slow,omitempty"`
 	MaxBytesPerSecond uint64                 `protobuf:"varint,4,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
-	// The group in which it is delivered as well, to these replicas, which multicast does not reach.
+	// The group in which it is delivered as well, to these replicas, which multicast does not reach. One at which it has ended is named no more.
 	DeliveryGroup string   `protobuf:"bytes,5,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	DeliverTo     []string `protobuf:"bytes,6,rep,name=deliver_to,json=deliverTo,proto3" json:"deliver_to,omitempty"`
 	SkipUnused    bool     `protobuf:"varint,7,opt,name=skip_unused,json=skipUnused,proto3" json:"skip_unused,omitempty"`
