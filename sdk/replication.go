@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 )
@@ -169,15 +173,44 @@ func (s ReplicationSpec) message() (*replicav1.ReplicationSpec, error) {
 	}, nil
 }
 
+// ErrMayGoOn says that what was asked for may have begun all the same, and go on.
+var ErrMayGoOn = errors.New("it may have begun all the same, and go on")
+
 // Replicate begins a replication. It goes on by itself: WatchReplication says how, and
-// CancelReplication ends it.
+// CancelReplication ends it. If ctx ends while a manager is asked, Replicate takes up to 2 s more, to cancel what may have begun; its error
+// is ErrMayGoOn, too, if it could not.
 func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replication, error) {
 	message, err := spec.message()
 	if err != nil {
 		return Replication{}, err
 	}
-	answer, err := c.replications.CreateReplication(ctx, &replicav1.CreateReplicationRequest{Spec: message, RequestId: requestID()})
-	return newReplication(answer.GetReplication()), wrap(err)
+	request := &replicav1.CreateReplicationRequest{Spec: message, RequestId: requestID()}
+	var asked peer.Peer
+	answer, err := c.replications.CreateReplication(ctx, request, grpc.Peer(&asked))
+	if err == nil {
+		return newReplication(answer.GetReplication()), nil
+	}
+	err = wrap(err)
+	isOver := ctx.Err() != nil || CodeOf(err) == TimedOut || CodeOf(err) == Interrupted // managers may say so before ctx does
+	if isOver && asked.Addr != nil && !c.undoReplicate(ctx, request) {                  // without an address, no manager was asked
+		err = fmt.Errorf("%w: %w", err, ErrMayGoOn)
+	}
+	return Replication{}, err
+}
+
+// undoReplicate cancels a replication for whose answer nobody waited any more, and reports whether none goes on: a manager may have begun it,
+// or be about to. The same request once more tells which one that is. Unlike a join, it is of no use to whoever tries again after a
+// timeout: that is another replication, and this one would be in its way.
+func (c *Client) undoReplicate(ctx context.Context, request *replicav1.CreateReplicationRequest) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	answer, err := c.replications.CreateReplication(ctx, request)
+	if err != nil {
+		// Once it has begun, it is answered, and not refused.
+		return slices.Contains([]Code{InvalidArgument, NotFound, Conflict, Forbidden}, CodeOf(wrap(err)))
+	}
+	_, err = c.CancelReplication(ctx, answer.GetReplication().GetId())
+	return err == nil
 }
 
 // NewestReplication returns the newest replication; NotFound if there is none.

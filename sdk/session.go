@@ -88,7 +88,7 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 	return s, nil
 }
 
-// undoTimeout is how long a join that its caller gave up may take to be undone.
+// undoTimeout is how long what its caller gave up may take to be undone.
 const undoTimeout = 2 * time.Second
 
 // undoJoin leaves the session of a join whose answer nobody waited for: a manager may have begun it, or be about to. The same request once

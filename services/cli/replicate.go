@@ -38,8 +38,9 @@ The exit status is 0 when each replica is complete, verified and on disk, 3 when
 are, 1 when none is, and 4 when nothing has begun: nobody is selected, or the sender is
 offline.
 
-Interrupted, it cancels the replication; with --no-wait it returns when the replication
-has begun, and 'groupcast replication watch' shows how it goes on.`,
+Interrupted, it cancels the replication, as it does if no manager says within --timeout
+that it has begun; with --no-wait it returns when it has begun, and
+'groupcast replication watch' shows how it goes on.`,
 		Example: "  groupcast replicate store-1:/srv/images/disk.img --to /srv/images --on lan=rack1\n" +
 			"  groupcast replicate /srv/models --from store-1 --to /srv --on role=worker --slow detach\n" +
 			"  groupcast replicate store-1:/dev/vg0/golden-snapshot --to /dev/sdb --serial WD-1234 --on node-7",
@@ -97,6 +98,9 @@ func (a *app) replicate(ctx context.Context, client *sdk.Client, r *replicate) e
 	beginning, cancel := a.within(ctx, client)
 	begun, err := client.Replicate(beginning, r.spec)
 	cancel()
+	if errors.Is(err, sdk.ErrMayGoOn) { // an error that says interrupted is not shown
+		fmt.Fprintln(a.stderr, "the replication may have begun all the same, and go on (see 'groupcast replication list')")
+	}
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ func NewID() string {
 	return hex.EncodeToString(id[:])
 }
 
+// IsID reports whether a text is an id, and a whole one.
+func IsID(text string) bool { return len(text) == idLength && CheckPrefix("", text) == nil }
+
 // CheckPrefix says why the first digits of an id cannot be those of any id.
 func CheckPrefix(field, prefix string) error {
 	var problems Checks

@@ -28,3 +28,11 @@ func TestCheckPrefixTellsOneThing(t *testing.T) {
 		}
 	}
 }
+
+func TestIsID(t *testing.T) {
+	for text, want := range map[string]bool{ledger.NewID(): true, "": false, "0123": false, strings.Repeat("g", 32): false, strings.Repeat("a", 33): false} {
+		if ledger.IsID(text) != want {
+			t.Errorf("%q is an id: %v", text, !want)
+		}
+	}
+}

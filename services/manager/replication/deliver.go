@@ -8,14 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
-	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // Where multicast does not get, session agents carry a replication: it is delivered in a group of its own,
@@ -66,20 +63,28 @@ func (d *Desk) reroute(ctx context.Context, record *managerv1.ReplicationRecord,
 	return nil
 }
 
-// disband deletes the group of a replication that has ended.
-func (d *Desk) disband(ctx context.Context, r view.Replication) {
-	if r.GetDeliveryGroup() == "" {
-		return
-	}
-	_, err := d.groups.DeleteGroup(ctx, identity.ID{}, &groupv1.DeleteGroupRequest{Name: r.GetDeliveryGroup(), Force: true})
-	if err == nil || errors.Is(err, ledger.ErrNotFound) {
-		err = d.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
-			record := proto.CloneOf(r.ReplicationRecord)
-			record.DeliveryGroup = ""
-			return putReplication(record, r.Changed)
-		})
-	}
-	if err != nil {
-		d.log.Debug("a group could not be deleted; trying again later", "group", r.GetDeliveryGroup(), "error", err)
+// groupsAtOnce is how many groups are looked at together.
+const groupsAtOnce = 1000
+
+// disband deletes the groups of replications that do not run, whether these have noted them or not: a group is made before its replication says
+// so, and the replication may end in between, or the manager. It is called where groups are made, so that none of them is one that is being made.
+func (d *Desk) disband(ctx context.Context) {
+	for last, more := GroupPrefix, true; more; {
+		var page []*groupv1.Group
+		page, more = d.view.Groups(last, groupsAtOnce)
+		for _, of := range page {
+			last = of.GetName()
+			id, ours := strings.CutPrefix(last, GroupPrefix)
+			if !ours {
+				return // they are sorted
+			}
+			if r, _ := d.view.Replication(id); !ledger.IsID(id) || r.Running() {
+				continue
+			}
+			_, err := d.groups.DeleteGroup(ctx, identity.ID{}, &groupv1.DeleteGroupRequest{Name: last, Force: true})
+			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+				d.log.Debug("a group could not be deleted; trying again later", "group", last, "error", err)
+			}
+		}
 	}
 }

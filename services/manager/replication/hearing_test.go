@@ -13,37 +13,43 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
+// someID is a replication's.
+const someID = "00000000000000000000000000000001"
+
 // leading returns the desk of a manager that leads, of which nothing runs by time, with a replication from s to a and b.
 func leading(t *testing.T) (*Desk, view.Replication) {
 	t.Helper()
 	written, state, shown := ledgertest.Leading(t)
 	d := newDesk()
 	d.ledger, d.store, d.view = written, state, shown
-	put := func(key string, message proto.Message) {
-		encoded, err := proto.Marshal(message)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := state.Commit(t.Context(), written.Term(), nil, []store.Op{store.Put(key, encoded)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := shown.Await(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, name := range []string{"s", "a", "b"} {
-		put(view.ReplicatorKey(name), &replicav1.Replicator{Name: name, Incarnation: 1})
+		d.put(t, view.ReplicatorKey(name), &replicav1.Replicator{Name: name, Incarnation: 1})
 	}
-	put(view.ReplicationKey("r"), &managerv1.ReplicationRecord{SenderIncarnation: 1, Replication: &replicav1.Replication{
-		Id: "r", Sender: "s", State: replicav1.ReplicationState_REPLICATION_STATE_RUNNING,
+	d.put(t, view.ReplicationKey(someID), &managerv1.ReplicationRecord{SenderIncarnation: 1, Replication: &replicav1.Replication{
+		Id: someID, Sender: "s", State: replicav1.ReplicationState_REPLICATION_STATE_RUNNING,
 		Replicas: []*replicav1.Replica{{Name: "a", State: isWaiting}, {Name: "b", State: isWaiting}},
 	}})
-	r, found := shown.Replication("r")
+	r, found := shown.Replication(someID)
 	if !found {
 		t.Fatal("there is no replication")
 	}
 	return d, r
+}
+
+// put stores a record as it is.
+func (d *Desk) put(t *testing.T, key string, record proto.Message) {
+	t.Helper()
+	encoded, err := proto.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := d.store.Commit(t.Context(), d.ledger.Term(), nil, []store.Op{store.Put(key, encoded)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.view.Await(t.Context(), at); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const (
@@ -56,9 +62,9 @@ const (
 func TestNobodyIsLostWhileTheManagerIsCutOff(t *testing.T) {
 	d, r := leading(t)
 	for _, name := range []string{"a", "b"} {
-		d.Attach(name, 1).Report(&replicav1.Report{Receiving: []*replicav1.ReceiveReport{{Replication: "r", State: isReceiving}}})
+		d.Attach(name, 1).Report(&replicav1.Report{Receiving: []*replicav1.ReceiveReport{{Replication: someID, State: isReceiving}}})
 	}
-	d.Attach("s", 1).Report(&replicav1.Report{Sending: []*replicav1.SendReport{{Replication: "r", Announcing: true}}})
+	d.Attach("s", 1).Report(&replicav1.Report{Sending: []*replicav1.SendReport{{Replication: someID, Announcing: true}}})
 	for _, p := range d.presences {
 		p.attachment.Close()
 	}

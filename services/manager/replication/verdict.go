@@ -190,11 +190,11 @@ const (
 	forgetReplicator = time.Hour
 )
 
-// forget deletes replications that ended long ago, and replicators that have long been away.
+// forget deletes the groups of replications that have ended, replications that did long ago, and replicators that have long been away.
 func (d *Desk) forget(ctx context.Context) {
+	d.disband(ctx)
 	now := time.Now()
 	for i, r := range d.view.Replications(func(r view.Replication) bool { return !r.Running() }) {
-		d.disband(ctx, r)
 		if i >= maxRemembered || now.Sub(r.GetReplication().GetEndTime().AsTime()) > forgetAfter {
 			d.remove(ctx, view.ReplicationKey(r.ID()), r.Changed)
 		}

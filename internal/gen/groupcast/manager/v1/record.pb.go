@@ -502,7 +502,7 @@ type ReplicationRecord struct {
 	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The registration of the replicator that sends.
 	SenderIncarnation uint64 `protobuf:"varint,3,opt,name=sender_incarnation,json=senderIncarnation,proto3" json:"sender_incarnation,omitempty"`
-	// The group in which it is delivered to replicas that multicast does not reach. Empty while there is none.
+	// The group in which it is delivered to replicas that multicast does not reach. Empty if none was made.
 	DeliveryGroup string `protobuf:"bytes,4,opt,name=delivery_group,json=deliveryGroup,proto3" json:"delivery_group,omitempty"`
 	// What the keys are derived from with which replicas prove their names, until it has ended.
 	NameSecret []byte `protobuf:"bytes,5,opt,name=name_secret,json=nameSecret,proto3" json:"name_secret,omitempty"`
