@@ -4,14 +4,33 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	algo "github.com/groupcast/groupcast/internal/algo/relay"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
+
+// childName returns the name by which a child is known here: a member's is its own, and an agent's has its role, as the tree may have both
+// an agent and a member of one name here.
+func childName(id identity.ID) string {
+	if id.Role == identity.Agent {
+		return id.String()
+	}
+	return id.Name
+}
+
+// childID returns who has such a name.
+func childID(name string) identity.ID {
+	if agent, is := strings.CutPrefix(name, string(identity.Agent)+"/"); is {
+		return identity.ID{Role: identity.Agent, Name: agent}
+	}
+	return identity.ID{Role: identity.Member, Name: name}
+}
 
 // child is a neighbour that is fed, over however many links one after the other. It belongs
 // to its delivery, whose mutex guards it.

@@ -345,7 +345,7 @@ func since(at time.Time) *durationpb.Duration {
 // tree sends it again.
 func (d *delivery) forgive() {
 	for name, c := range d.children {
-		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name }) {
+		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name }) {
 			c.givenUp = faultless
 		}
 	}
@@ -360,8 +360,9 @@ func (d *delivery) expectChildren() {
 		children = nil // nobody is fed any more
 	}
 	for _, neighbour := range children {
-		if c := d.children[neighbour.GetName()]; c == nil || !c.isGivenUp() {
-			names = append(names, neighbour.GetName())
+		name := childName(identity.Named(neighbour))
+		if c := d.children[name]; c == nil || !c.isGivenUp() {
+			names = append(names, name)
 		}
 	}
 	d.part(func() {
@@ -481,8 +482,9 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 		Resting: d.isResting(), Paused: d.account.Idle(),
 	}
 	for name, c := range d.children {
+		id := childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
+			Name: id.Name, Role: string(id.Role), Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
 			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
 	}

@@ -153,9 +153,9 @@ func (f *flow) report() *groupv1.DeliveryReport {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.children)) {
 		child := f.children[name]
-		use := child.use()
+		use, id := child.use(), childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: name, Connected: child.isReady(), SentBytes: use.Bytes, SinceSent: since(use.Last), Datagrams: use.Message(),
+			Name: id.Name, Role: string(id.Role), Connected: child.isReady(), SentBytes: use.Bytes, SinceSent: since(use.Last), Datagrams: use.Message(),
 		})
 	}
 	return report
@@ -210,7 +210,7 @@ func (f *flow) take(waiting context.Context) (ctx context.Context, release func(
 
 // isChild reports whether the tree has somebody as a child here.
 func (f *flow) isChild(name string) bool {
-	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return n.GetName() == name })
+	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
 // isResting reports whether nothing happens in a delivery that has ended.

@@ -204,7 +204,7 @@ func (f *flow) misses(waited time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, neighbour := range f.assignment.GetChildren() {
-		child := f.children[neighbour.GetName()]
+		child := f.children[childName(identity.Named(neighbour))]
 		switch {
 		case child == nil && waited < absentPatience, child != nil && !child.isReady() && waited < silentPatience:
 			return true

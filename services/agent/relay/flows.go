@@ -60,6 +60,6 @@ func (h *Hub) serveFlow(ctx context.Context, asked *link.Asked, id string, holde
 	case asked.Offer:
 		f.takeOffer(asked)
 	default:
-		f.feed(asked, holder.Name)
+		f.feed(asked, childName(holder))
 	}
 }

@@ -139,7 +139,7 @@ func (h *Hub) serve(ctx context.Context, asked *link.Asked) {
 	if asked.Offer {
 		d.takeOffer(asked, held.Holder.Name)
 	} else {
-		d.feed(asked, held.Holder.Name)
+		d.feed(asked, childName(held.Holder))
 	}
 }
 

@@ -234,7 +234,7 @@ func (j judge) children(id identity.ID) (children []identity.ID) {
 
 // childReport returns what a node says of a child; nil if it says nothing.
 func (p *progress) childReport(feeder, id identity.ID) *groupv1.ChildReport {
-	return p.nodes[feeder].child(id.Name)
+	return p.nodes[feeder].child(id)
 }
 
 // heardPatience is how long a report counts. Nodes report every second.

@@ -25,7 +25,7 @@ type progress struct {
 	sentBegun  uint64 // what the sender had sent when it first reported to this leader
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
-	acked      map[string]uint64  // by name, what children have acknowledged to the agents that feed them
+	acked      map[string]uint64  // by name, what members have acknowledged to the agents that feed them
 	doubted    map[link]doubt     // links over which a node was found to get nothing
 	unknown    map[string]absence // members that are not heard of
 	sent       time.Time          // when the sender had sent all; zero if it has not, or before this term
@@ -57,7 +57,7 @@ type nodeProgress struct {
 	missed     int                     // of datagrams: how often its feeder reported more since more came here
 	unfed      int                     // how often it moved because it got nothing
 	childrenOf *groupv1.DeliveryReport // the report that children was made from
-	children   map[string]*groupv1.ChildReport
+	children   map[identity.ID]*groupv1.ChildReport
 }
 
 // A rate is measured over ratePause at least. Where little comes, it is measured until ratePiece has come, but not for longer than
@@ -80,21 +80,22 @@ func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
 	n.sampled, n.sample = now, bytes
 }
 
-// child returns what a node says of a child of this name; nil if it says nothing. It is asked for each of hundreds in turn, and so keeps them
-// by name. An agent and a member may have the same name: if the node gave up one of them, child returns what it says of that one.
-func (n *nodeProgress) child(name string) *groupv1.ChildReport {
+// child returns what a node says of a child; nil if it says nothing. It is asked for each of hundreds in turn, and so keeps them. An agent and
+// a member may have the same name, and agents of earlier versions do not tell them apart: if such a one gave up one of them, child returns
+// what it says of that one.
+func (n *nodeProgress) child(id identity.ID) *groupv1.ChildReport {
 	if n == nil || len(n.report.GetChildren()) == 0 {
 		return nil
 	}
 	if n.childrenOf != n.report {
-		n.childrenOf, n.children = n.report, make(map[string]*groupv1.ChildReport, len(n.report.GetChildren()))
+		n.childrenOf, n.children = n.report, make(map[identity.ID]*groupv1.ChildReport, len(n.report.GetChildren()))
 		for _, child := range n.report.GetChildren() {
-			if _, has := n.children[child.GetName()]; !has || child.GetEvicted() {
-				n.children[child.GetName()] = child
+			if of := identity.Named(child); n.children[of] == nil || child.GetEvicted() {
+				n.children[of] = child
 			}
 		}
 	}
-	return n.children[name]
+	return cmp.Or(n.children[id], n.children[identity.ID{Name: id.Name}])
 }
 
 func (n *nodeProgress) reported() *groupv1.DeliveryReport {
@@ -165,7 +166,9 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	urgent = urgent || rests || report.GetTrouble() != node.report.GetTrouble() || p.datagrams && report.GetPaused() != node.report.GetPaused() || report.GetDamaged() != node.report.GetDamaged() || hasAll && from.Role == identity.Agent
 	urgent = p.takeLinks(from, report, current, now) || urgent
 	for _, child := range report.GetChildren() { // once the tree has the child elsewhere, or nowhere, what this node says of it is no longer heard
-		p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
+		if child.GetRole() != string(identity.Agent) {
+			p.acked[child.GetName()] = max(p.acked[child.GetName()], child.GetAckedOffset())
+		}
 	}
 	node.measureRate(report.GetBytes(), now)
 	node.report, node.at = report, now
@@ -287,6 +290,9 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	for _, child := range report.GetChildren() {
 		for _, role := range []identity.Role{identity.Member, identity.Agent} {
 			to := identity.ID{Role: role, Name: child.GetName()}
+			if child.GetRole() != "" && to != identity.Named(child) {
+				continue
+			}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
 				p.takeLink(link{from, to}, carriage{child.GetSentBytes(), p.before(now, child.GetSinceSent()), child.GetStripes(), child.GetDatagrams()}, now)
 				evicted = evicted || child.GetEvicted()

@@ -8,8 +8,8 @@ import (
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
-// What an agent says of its children is found by their names, in its latest report. Where two have the same name, the one that was given up
-// counts.
+// What an agent says of its children is found by who they are, in its latest report. Where two have the same name, and an agent of an
+// earlier version does not say which is which, the one that was given up counts.
 func TestWhatIsSaidOfAChild(t *testing.T) {
 	a := placement.AgentID("a")
 	p := &progress{nodes: map[identity.ID]*nodeProgress{a: {report: new(groupv1.DeliveryReport)}, placement.AgentID("mute"): {}}}
@@ -26,6 +26,10 @@ func TestWhatIsSaidOfAChild(t *testing.T) {
 	says(&groupv1.ChildReport{Name: "m", SentBytes: 4}, &groupv1.ChildReport{Name: "m", SentBytes: 5, Evicted: true})
 	if bytes(a, "m") != 5 || bytes(a, "n") != 0 {
 		t.Errorf("then said of m %d, of n %d", bytes(a, "m"), bytes(a, "n"))
+	}
+	says(&groupv1.ChildReport{Name: "m", Role: "agent", SentBytes: 6, Evicted: true}, &groupv1.ChildReport{Name: "m", Role: "member", SentBytes: 7})
+	if of := p.childReport(a, placement.AgentID("m")).GetSentBytes(); bytes(a, "m") != 7 || of != 6 {
+		t.Errorf("said of member m %d, of agent m %d", bytes(a, "m"), of)
 	}
 	for _, silent := range []identity.ID{placement.AgentID("mute"), placement.AgentID("nobody")} {
 		if p.childReport(silent, placement.MemberID("m")) != nil {

@@ -29,18 +29,21 @@ func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree)
 	}
 }
 
-// heardChildren returns what a node says of the children that it feeds in the tree, each once. An agent and a member may have the same name.
+// heardChildren returns what a node says of the children that it feeds in the tree, each once. An agent and a member may have the same
+// name, and agents of earlier versions do not say of which they speak.
 func heardChildren(from identity.ID, said []*groupv1.ChildReport, current *tree.Tree) (children []*groupv1.ChildReport) {
 	if len(said) == 0 || current == nil {
 		return nil
 	}
-	fed := make(map[string]int)
+	fed := make(map[identity.ID]int)
 	for _, child := range current.Children(from.String()) {
-		fed[placement.ParseID(child).Name]++
+		id := placement.ParseID(child)
+		fed[id]++
+		fed[identity.ID{Name: id.Name}]++ // of whatever role
 	}
 	for _, child := range said {
-		if fed[child.GetName()] > 0 {
-			fed[child.GetName()]--
+		if id := identity.Named(child); fed[id] > 0 {
+			fed[id]--
 			children = append(children, heardChild(child))
 		}
 	}
@@ -52,7 +55,7 @@ func heardChild(child *groupv1.ChildReport) *groupv1.ChildReport {
 		return nil
 	}
 	return &groupv1.ChildReport{
-		Name: nodeName(child.GetName()), Connected: child.GetConnected(), Evicted: child.GetEvicted(), Waits: child.GetWaits(),
+		Name: nodeName(child.GetName()), Role: ledger.Clip(child.GetRole(), longestWord), Connected: child.GetConnected(), Evicted: child.GetEvicted(), Waits: child.GetWaits(),
 		SentBytes: child.GetSentBytes(), AckedOffset: child.GetAckedOffset(), SinceSent: child.GetSinceSent(),
 		Stripes: heardStripes(child.GetStripes()), Datagrams: child.GetDatagrams(),
 	}

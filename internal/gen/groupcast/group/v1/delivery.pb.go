@@ -2177,9 +2177,11 @@ func (x *DeliveryReport) GetDatagramUse() *DatagramUse {
 
 // ChildReport is how one child of a relay stands.
 type ChildReport struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Connected bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its role: an agent and a member may have the same name. Empty from agents of earlier versions.
+	Role      string `protobuf:"bytes,9,opt,name=role,proto3" json:"role,omitempty"`
+	Connected bool   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// What was sent to it, all links counted.
 	SentBytes uint64 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
 	// All before this offset is acknowledged.
@@ -2231,6 +2233,13 @@ func (*ChildReport) Descriptor() ([]byte, []int) {
 func (x *ChildReport) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *ChildReport) GetRole() string {
+	if x != nil {
+		return x.Role
 	}
 	return ""
 }
@@ -3378,9 +3387,10 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06paused\x18\x0f \x01(\bR\x06paused\x12\x14\n" +
 	"\x05reads\x18\x10 \x01(\x04R\x05reads\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
-	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xe1\x02\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xf5\x02\n" +
 	"\vChildReport\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\t \x01(\tR\x04role\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
 	"\n" +
 	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
