@@ -367,9 +367,9 @@ func (d *delivery) expectChildren() {
 	}
 	d.part(func() {
 		d.account.Expect(names)
-		for _, neighbour := range children {
-			if neighbour.GetRole() == string(identity.Agent) && d.account.Expects(neighbour.GetName()) {
-				d.account.Relays(neighbour.GetName())
+		for _, name := range names {
+			if childID(name).Role == identity.Agent {
+				d.account.Relays(name)
 			}
 		}
 	})
