@@ -184,15 +184,23 @@ func (l *leadership) replaceEarlier(ctx context.Context) error {
 	return err
 }
 
+// namesakeLooks is how often it is looked whether another manager stands under this one's name: it ends what this one held a moment before.
+const namesakeLooks = 4
+
 // namesake returns an error that says so if another manager stands for election under this one's name, and has ended what this one held.
 func (l *leadership) namesake(ctx context.Context) error {
-	standing, err := l.store.Standing(ctx)
-	if err != nil {
-		return nil
-	}
-	for _, one := range standing {
-		if one.Name == l.self.Name && one.Address != l.self.Address {
-			return fmt.Errorf("another manager, at %s, has the name %s, too, and takes this one's place: give each its own (--name)", one.Address, one.Name)
+	for range namesakeLooks {
+		standing, err := l.store.Standing(ctx)
+		if err != nil {
+			return nil
+		}
+		for _, one := range standing {
+			if one.Name == l.self.Name && one.Address != l.self.Address {
+				return fmt.Errorf("another manager, at %s, has the name %s, too, and takes this one's place: give each its own (--name)", one.Address, one.Name)
+			}
+		}
+		if !pause.For(ctx, retryPause) {
+			break
 		}
 	}
 	return nil
