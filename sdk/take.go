@@ -51,7 +51,7 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 		case fatal(err):
 			release()
 			return err
-		case err == nil || moved:
+		case err == nil || moved || r.isWhole(): // the link may break after the last byte
 			wait = newBackoff()
 		default:
 			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)

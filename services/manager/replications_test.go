@@ -467,3 +467,15 @@ func TestReplicationsHaveTheirOwnPlaces(t *testing.T) {
 		t.Errorf("the replicators are %+v, %v", replicators, err)
 	}
 }
+
+// Nobody makes a group of a name that managers give to those in which session agents carry a replication: it would be deleted as one of these.
+func TestNamesOfReplicationsGroupsAreKept(t *testing.T) {
+	t.Parallel()
+	client := managertest.Start(t).Client(t)
+	for name, kept := range map[string]bool{"replication-" + strings.Repeat("0a", 16): true, "replication-plans": false, "replication-" + strings.Repeat("0", 31): false} {
+		_, err := client.CreateGroup(t.Context(), name, sdk.Policy{})
+		if isKept := sdk.CodeOf(err) == sdk.InvalidArgument; isKept != kept || !kept && err != nil {
+			t.Errorf("%s: %v, want it kept: %t", name, err, kept)
+		}
+	}
+}

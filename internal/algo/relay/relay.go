@@ -83,6 +83,7 @@ type Account struct {
 	ended     bool   // arrived is all there is
 	length    uint64 // the length of the whole, once known; it stays when the delivery begins again
 	maxCached uint64
+	came      mark      // what had arrived when it was looked for slow children, and since when no more has
 	full      time.Time // when the cache was last full of what some children lack
 	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
 	children  map[string]*child

@@ -90,6 +90,9 @@ func (a *Account) releaseBrakes() {
 // Slow returns the children that are to be given up by the rule for slow ones. It includes those whose link has ended, as
 // that of a child that hangs does after a moment. The owner calls it now and then.
 func (a *Account) Slow(now time.Time) (evicted []string) {
+	if a.came.at.IsZero() || a.came.offset != a.arrived {
+		a.came = mark{offset: a.arrived, at: now}
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
 		if c.parked || !c.came || a.rules.Asked && !a.isAsking(c) {
@@ -168,8 +171,27 @@ func (a *Account) tooSlow(c *child, now time.Time) bool {
 	return false
 }
 
-// wouldLag reports whether a child that takes nothing would fall behind without end if more could come: there is no room for as much as it
-// may lag behind, or the mode lets no more be under way, and the others wait for it.
+// patientBrake is how long a member must have taken nothing, and nothing have come, where the mode may have an agent above this one wait for
+// it: here nothing tells that from a sender that pauses.
+const patientBrake = 3 * longBrake
+
+// wouldLag reports whether a member that takes nothing would fall behind without end if more could come: there is no room for as much as it
+// may lag behind, or the mode lets no more be under way, and the others wait for it. For an agent that takes nothing, whoever feeds its children
+// answers.
 func (a *Account) wouldLag(c *child, now time.Time) bool {
-	return a.Stalled() && (!c.relays || now.Sub(c.still.at) >= longBrake+relayTime)
+	switch {
+	case c.relays:
+		return false
+	case a.Stalled():
+		return true
+	}
+	return a.rules.Mode == EndToEnd && !a.ended && min(now.Sub(c.still.at), now.Sub(a.came.at)) >= patientBrake
+}
+
+// Pardon begins anew what is held against children: the agent itself stood still, and they may have waited for it.
+func (a *Account) Pardon() {
+	a.came = mark{}
+	for _, c := range a.children {
+		c.beginAgain()
+	}
 }

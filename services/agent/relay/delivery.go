@@ -63,8 +63,9 @@ type delivery struct {
 	lost       string        // the parent that cannot be reached
 	trouble    string        // why this agent cannot go on
 	short      shortage
-	rested     bool // it rests, and a report of that was asked for
-	told       bool // the managers know how it stands, if it rests
+	rested     bool      // it rests, and a report of that was asked for
+	told       bool      // the managers know how it stands, if it rests
+	checked    time.Time // when slow children were last looked for; zero while it rests
 
 	// A delivery that has ended is kept, and latecomers are fed, unless it isOver. When it is dropped it goes in this order:
 	gone     bool // children are told that it is no longer here;
@@ -229,7 +230,7 @@ func (d *delivery) check() {
 	d.mu.Lock()
 	resting := d.isResting()
 	if resting {
-		d.came, d.recent = 0, 0 // what came long ago says nothing of what will
+		d.came, d.recent, d.checked = 0, 0, time.Time{} // what came long ago says nothing of what will
 	}
 	d.mu.Unlock()
 	if resting {
@@ -460,17 +461,6 @@ func (d *delivery) insist() {
 	d.wanted = true
 	if from := d.account.Here(0); d.isStream() && d.begin == nil && from > d.account.Offset() {
 		d.begin = &from
-	}
-}
-
-// evictSlow gives up the children that are too slow by the rule.
-func (d *delivery) evictSlow() {
-	for _, name := range d.account.Slow(time.Now()) {
-		d.log.Info("a child is too slow and is given up", "child", name, "offset", d.account.Offset())
-		d.children[name].givenUp = tooSlow
-		d.hub.Metrics.evicted.Inc()
-		d.expectChildren()
-		d.hub.Report()
 	}
 }
 

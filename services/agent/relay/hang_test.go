@@ -3,6 +3,7 @@ package relay_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -61,40 +62,49 @@ func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
 }
 
 // Where a member hangs below three agents in a row, the last of them gives it up, and the agents do not give up each other: end to end, all
-// of them stop acknowledging in the same moment.
+// of them stop acknowledging in the same moment. That is so whichever of them has the least room.
 func TestWhoHangsCostsNoAgent(t *testing.T) {
 	for how, evict := range evictions() {
 		for _, mode := range []string{"CONTROL_MODE_HOP", "CONTROL_MODE_END_TO_END"} {
-			t.Run(mode+"-"+how, func(t *testing.T) {
-				t.Parallel()
-				spec := modes()[mode+"-DATA_PLANE_PLAINTEXT"]
-				w := newWorld(t, 80<<20, &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict})
-				for _, name := range []string{"sa1", "sa2", "sa3"} {
-					w.start(name, 16<<20)
-				}
-				w.tree("sa1", "sender", "sa2", "other")
-				w.tree("sa2", "sa1", "sa3")
-				w.tree("sa3", "sa2", "hangs")
-				other, hangs := newMember("other"), newMember("hangs")
-				hangs.goesOn = make(chan struct{})
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				var running sync.WaitGroup
-				defer running.Wait()
-				defer cancel()
-				running.Go(func() { _ = w.send(ctx, "sa1") })
-				running.Go(func() { _ = w.pull(ctx, hangs, func() string { return "sa3" }) })
-				defer close(hangs.goesOn)
-				_ = w.pull(ctx, other, func() string { return "sa1" })
-				if !other.isDone() {
-					t.Errorf("the other has %d bytes while one hangs", other.has())
-				}
-				for child, parent := range map[string]string{"sa2": "sa1", "sa3": "sa2", "hangs": "sa3"} {
-					if evicted := w.childOf(parent, child).GetEvicted(); evicted != (child == "hangs") {
-						t.Errorf("%s is given up: %t", child, evicted)
-					}
-				}
-			})
+			for where, rooms := range map[string][3]uint64{"": {16, 16, 16}, "-LITTLE-FIRST": {8, 16, 16}, "-LITTLE-BETWEEN": {16, 8, 16}} {
+				t.Run(mode+"-"+how+where, func(t *testing.T) {
+					t.Parallel()
+					spec := modes()[mode+"-DATA_PLANE_PLAINTEXT"]
+					spec = &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict}
+					wantOnlyGivenUp(t, spec, rooms)
+				})
+			}
+		}
+	}
+}
+
+// wantOnlyGivenUp has a member hang below agents with so many MiB of room, and checks that it alone is given up.
+func wantOnlyGivenUp(t *testing.T, spec *groupv1.DeliverySpec, rooms [3]uint64) {
+	t.Helper()
+	w := newWorld(t, 80<<20, spec)
+	for i, room := range rooms {
+		w.start(fmt.Sprintf("sa%d", i+1), room<<20)
+	}
+	w.tree("sa1", "sender", "sa2", "other")
+	w.tree("sa2", "sa1", "sa3")
+	w.tree("sa3", "sa2", "hangs")
+	other, hangs := newMember("other"), newMember("hangs")
+	hangs.goesOn = make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	running.Go(func() { _ = w.pull(ctx, hangs, func() string { return "sa3" }) })
+	defer close(hangs.goesOn)
+	_ = w.pull(ctx, other, func() string { return "sa1" })
+	if !other.isDone() {
+		t.Errorf("the other has %d bytes while one hangs", other.has())
+	}
+	for child, parent := range map[string]string{"sa2": "sa1", "sa3": "sa2", "hangs": "sa3"} {
+		if evicted := w.childOf(parent, child).GetEvicted(); evicted != (child == "hangs") {
+			t.Errorf("%s is given up: %t", child, evicted)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
+	"github.com/groupcast/groupcast/services/manager/replication"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
 
@@ -16,6 +17,11 @@ type groupService struct {
 }
 
 func (g *groupService) CreateGroup(ctx context.Context, req *groupv1.CreateGroupRequest) (*groupv1.CreateGroupResponse, error) {
+	var problems ledger.Checks
+	problems.That(!replication.IsGroup(req.GetName()), "name", "%q is a name that managers give to groups in which session agents carry a replication", req.GetName())
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
 	return led(ctx, g.server, req, (*group.Registry).CreateGroup)
 }
 

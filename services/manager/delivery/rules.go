@@ -68,7 +68,7 @@ func (m memberFacts) waits() bool {
 
 // isReached reports whether a member waits for more from an agent that it has reached.
 func (m memberFacts) isReached() bool {
-	return m.waits() && !m.left && !m.expelled && m.unknownSince.IsZero() && m.aloneSince.IsZero()
+	return m.waits() && !m.hasAll && !m.left && !m.expelled && m.unknownSince.IsZero() && m.aloneSince.IsZero()
 }
 
 // verdict is what is decided of a delivery.
@@ -154,7 +154,7 @@ func (f facts) each(v *verdict) {
 // member lacks that never comes takes all room of a cache, or all that may be under way end to end. While others get on, it has time to
 // find a way.
 func (f facts) isAlone(m memberFacts, v *verdict) bool {
-	if m.aloneSince.IsZero() || !slices.ContainsFunc(f.members, memberFacts.isReached) && !slices.ContainsFunc(f.late, memberFacts.isReached) {
+	if m.aloneSince.IsZero() || m.hasAll || !slices.ContainsFunc(f.members, memberFacts.isReached) && !slices.ContainsFunc(f.late, memberFacts.isReached) {
 		return false
 	}
 	until := moment.Latest(m.aloneSince.Add(StuckPatience), f.moved.Add(AlonePatience))

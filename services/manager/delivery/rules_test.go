@@ -111,6 +111,8 @@ func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
 		{"a late one is held up, too", facts{now: after(70), moved: after(20), members: []memberFacts{alone("x")}, late: []memberFacts{late}}, "x:no_path; ended"},
 		{"all", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "due +1m20s"},
 		{"all, for long", facts{now: after(80), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "x:no_path y:no_path; ended"},
+		{"others only check what they have", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "a", hasAll: true}}}, "due +1m20s"},
+		{"it only checks what it has", facts{now: after(79), moved: after(20), members: []memberFacts{under, {name: "x", aloneSince: after(10), hasAll: true}}}, "due +1m20s"},
 		{"the last one", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "b", final: isComplete}}}, "due +1m20s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

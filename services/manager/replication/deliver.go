@@ -21,6 +21,12 @@ import (
 // GroupPrefix begins the names of these groups; the replication's id follows.
 const GroupPrefix = "replication-"
 
+// IsGroup reports whether a group of such a name is one of these, or would be taken for one.
+func IsGroup(name string) bool {
+	id, has := strings.CutPrefix(name, GroupPrefix)
+	return has && ledger.IsID(id)
+}
+
 // canDeliver reports whether session agents can carry replications.
 func (d *Desk) canDeliver() bool {
 	agents, _ := d.view.Agents("", 1)
@@ -78,7 +84,7 @@ func (d *Desk) disband(ctx context.Context) {
 			if !ours {
 				return // they are sorted
 			}
-			if r, _ := d.view.Replication(id); !ledger.IsID(id) || r.Running() {
+			if r, _ := d.view.Replication(id); !IsGroup(last) || r.Running() {
 				continue
 			}
 			_, err := d.groups.DeleteGroup(ctx, identity.ID{}, &groupv1.DeleteGroupRequest{Name: last, Force: true})
