@@ -39,6 +39,30 @@ type committer struct {
 
 func (c committer) Commit() (uint64, error) { return c.commit(c.Sink) }
 
+// LandWith has what comes to uploads that are opened from now on be hashed by something else.
+func (r *Roster) LandWith(land func(sink.Sink, uint64) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.openSink = func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error) {
+		to, err := sink.Open(ctx, dir, spec)
+		return lander{to, land}, err
+	}
+}
+
+type lander struct {
+	sink.Sink
+	land func(sink.Sink, uint64) error
+}
+
+func (l lander) Landed(upTo uint64) error { return l.land(l.Sink, upTo) }
+
+// IsAsked reports whether the upload was asked to finish.
+func (u *Upload) IsAsked() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.finished != nil
+}
+
 // Arrive has bytes of a client have come over connections that have ended.
 func (r *Roster) Arrive(client string, bytes uint64) {
 	r.mu.Lock()

@@ -55,6 +55,8 @@ func (r *Roster) finishUpload(ctx context.Context, session string, peer identity
 	select {
 	case <-ctx.Done():
 		return "", ctx.Err()
+	case <-u.broken:
+		return "", u.failure()
 	case <-u.stopped:
 	}
 	return finished{client.Name, asked}.path(r.Dir, length, root)

@@ -237,7 +237,7 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 	}
 	u := &Upload{
 		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(), brought: time.Now(),
-		stopped: make(chan struct{}), serving: make(chan struct{}, 1),
+		stopped: make(chan struct{}), broken: make(chan struct{}), serving: make(chan struct{}, 1),
 		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
 		held: client.order.paused != "", promised: promised, left: time.Now(), changed: make(chan struct{}),
 	}

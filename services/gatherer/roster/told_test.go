@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // wantTold makes sure that an upload cannot be opened, and that its client is told whose disk is the reason, but not where the store
@@ -39,6 +41,42 @@ func TestDiskThatFailsForOne(t *testing.T) {
 	f.must(os.MkdirAll(filepath.Join(f.Dir, "alice/a"), 0o700))
 	testdisk.Mount(t, "none", "bind,ro", filepath.Join(f.Dir, "alice/a"), filepath.Join(f.Dir, "alice/a"))
 	f.wantTold("a/f", roster.ErrDisk)
+}
+
+// An upload whose disk fails while it is asked to finish says so at once, to whoever waits and to whoever asks again.
+func TestDiskThatFailsAsAnUploadIsFinished(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	lands, fails := make(chan struct{}), make(chan struct{})
+	f.LandWith(func(sink.Sink, uint64) error {
+		close(lands)
+		<-fails
+		return unix.EIO
+	})
+	session, content := f.attach("alice"), []byte("all of it")
+	opened := f.open(session, file("f", len(content)))
+	f.must(opened.Upload.Came(content))
+	<-lands
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.finish(session, opened, content)
+		ended <- err
+	}()
+	for !opened.Upload.IsAsked() {
+		time.Sleep(time.Millisecond)
+	}
+	close(fails)
+	for range 2 {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, roster.ErrDisk) {
+				t.Errorf("it ends with %v", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("whoever waits for its end waits on")
+		}
+		_, err := f.finish(session, opened, content)
+		ended <- err
+	}
 }
 
 // A path that is too long for the disk is no failure of the disk.

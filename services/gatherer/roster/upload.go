@@ -45,6 +45,7 @@ type Upload struct {
 	life    context.Context // until it is closed
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when all that landed is kept
+	broken  chan struct{} // closed when what came could not land
 	serving chan struct{} // holds the one link
 
 	mu      sync.Mutex // after the roster's
@@ -99,6 +100,8 @@ func (u *Upload) run() {
 		defer close(u.stopped)
 		if err := u.land(ctx); err != nil {
 			u.fail(err)
+			u.update(func() { u.finished = nil }) // it will not be
+			close(u.broken)
 		}
 		<-ctx.Done()
 		u.cut()
