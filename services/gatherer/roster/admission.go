@@ -22,6 +22,19 @@ func (c *Client) isHere(now time.Time) bool {
 	return c != nil && (c.session != nil || !c.parted && now.Sub(c.left) < policy.PlaceFor)
 }
 
+// comeIn decides whether a client that attaches has to wait, or is refused. One that gave up its place and is back has no place and waits
+// for none: it may have nothing to send.
+func (r *Roster) comeIn(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
+	client := r.clients[name]
+	switch {
+	case client.isHere(now) && client.yielded:
+		return false, nil
+	case rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share):
+		return true, nil
+	}
+	return r.admit(rules, name, share, now)
+}
+
 // admit decides whether a client's minimum fits beside those of the others that have places. If not, the client is refused or has to
 // wait, as the policy says. Clients that give up their places for it are treated as before until they go on.
 func (r *Roster) admit(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
@@ -64,6 +77,15 @@ func (c *Client) silent(now time.Time) time.Duration {
 		last = moment.Latest(last, upload.broughtAt())
 	}
 	return now.Sub(last)
+}
+
+// begins returns when an upload that is opened counts as having brought something: now, unless a client that gave up its place opens
+// again what goes on, as after its session broke. It may have nothing to send.
+func (c *Client) begins(goesOn bool) time.Time {
+	if goesOn && c.yielded {
+		return time.Time{}
+	}
+	return time.Now()
 }
 
 // isHeldUp reports whether it is because of the gatherer that a client brings nothing.

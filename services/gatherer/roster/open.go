@@ -79,8 +79,9 @@ func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replac
 	}
 	known := client.uploads[spec.Path]
 	if known != nil && known.spec == *spec && known.goesOn() {
+		begins := client.begins(true)
 		r.mu.Unlock()
-		return known.resume(peer), nil, nil
+		return known.resume(peer, begins), nil, nil
 	}
 	defer r.mu.Unlock()
 	if known == nil && r.openOf(client) >= maxUploads {
@@ -236,7 +237,7 @@ func (r *Roster) enter(peer identity.ID, spec sink.Spec, to sink.Sink) (Opened, 
 		return Opened{}, err
 	}
 	u := &Upload{
-		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(), brought: time.Now(),
+		spec: spec, client: client, roster: r, sink: to, peer: peer, ticket: newTicket(), limit: limit, opened: time.Now(), brought: client.begins(to.Offset() > 0),
 		stopped: make(chan struct{}), broken: make(chan struct{}), serving: make(chan struct{}, 1),
 		conns: make(map[uint64]*tracked), begun: to.Offset(), came: to.Offset(), standing: standing{to.Offset(), to.Offset(), to.Offset()},
 		held: client.order.paused != "", promised: promised, left: time.Now(), changed: make(chan struct{}),

@@ -239,11 +239,10 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	now := time.Now()
 	wasHere := client.isHere(now)
-	queued := rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share)
-	if !queued {
-		if queued, err = r.admit(rules, name, share, now); err != nil {
-			return nil, err
-		}
+	idle := wasHere && client.yielded // as before, until it sends something
+	queued, err := r.comeIn(rules, name, share, now)
+	if err != nil {
+		return nil, err
 	}
 	if client == nil {
 		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
@@ -254,9 +253,12 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	if !wasHere {
 		client.waits = now
 	}
-	client.labels, client.Share, client.Since, client.brought = said, share, now, now
+	if !idle {
+		client.brought = now
+	}
+	client.labels, client.Share, client.Since = said, share, now
 	client.rated = rated{} // its labels may be others
-	client.queued, client.yielded, client.parted, client.by = queued, false, false, caller
+	client.queued, client.yielded, client.parted, client.by = queued, idle, false, caller
 	if err := r.register.enter(name, roleOf(peer), by); err != nil {
 		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
 	}

@@ -58,7 +58,7 @@ type Upload struct {
 	tooMany time.Time // since when it has more connections than the client was told; zero if it has not
 	begun   uint64    // how much there was when it was opened
 	came    uint64    // all before it was written
-	brought time.Time // when something came last, or it was begun or resumed
+	brought time.Time // when something came last, or it was begun, or resumed by a client that had not given up its place
 	standing
 	rate     uint64 // bytes per second, as the controller saw it last
 	known    bool   // the controller has seen something come
@@ -305,12 +305,12 @@ func (u *Upload) grant() {
 	})
 }
 
-// resume has a client that is back go on with the upload, and returns from where.
-func (u *Upload) resume(peer identity.ID) Opened {
+// resume has a client that is back go on with the upload, and returns from where. It counts as having brought something when it begins.
+func (u *Upload) resume(peer identity.ID, begins time.Time) Opened {
 	u.fence()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.peer, u.end, u.left, u.brought = peer, nil, time.Now(), time.Now()
+	u.peer, u.end, u.left, u.brought = peer, nil, time.Now(), moment.Latest(u.brought, begins)
 	return Opened{Upload: u, Ticket: u.ticket, Offset: u.came}
 }
 

@@ -1,0 +1,54 @@
+package roster_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/groupcast/groupcast/internal/policy"
+	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
+)
+
+// A client that gave up its place, and whose session breaks, as each does now and then, does not wait for a place because of that, and
+// keeps none from those that have something to send, though it opens its upload again. It waits once something comes, or it begins
+// another upload.
+func TestWhoComesBackWithNothingTakesNoPlace(t *testing.T) {
+	const grace = 5 * time.Second // shorter than what a place is kept for
+	for what, back := range map[string]struct {
+		closed bool // its upload was closed meanwhile
+		then   func(*fixture, *roster.Session, roster.Opened)
+	}{
+		"its upload is open": {false, func(f *fixture, _ *roster.Session, opened roster.Opened) { f.must(opened.Upload.Came([]byte("more"))) }},
+		"it was closed":      {true, func(f *fixture, _ *roster.Session, opened roster.Opened) { f.must(opened.Upload.Came([]byte("more"))) }},
+		"another upload":     {false, func(f *fixture, session *roster.Session, _ roster.Opened) { f.open(session, stream("other")) }},
+	} {
+		f := start(t, limited(policy.Queue), func(env *roster.Env) { env.Grace = grace })
+		first, spec := f.attach("large-1"), stream("s")
+		f.must(f.open(first, spec).Upload.Came([]byte("some")))
+		second := f.attach("large-2")
+		f.BringNothing("large-1", policy.PlaceFor)
+		f.wantPaused("it gave up its place", nil)
+		if first.CutOff(); back.closed {
+			f.Sweep(time.Now().Add(grace + time.Second))
+		}
+		first = f.attach("large-1")
+		opened := f.goOn(first, spec, 4)
+		f.wantPaused(what+": it is back", nil)
+		f.attach("large-3")
+		f.wantPaused(what+": another waits", map[string]string{"large-3": roster.Queued})
+		second.Leave()
+		f.wantPaused(what+": there is room for one", nil)
+		back.then(f, first, opened)
+		f.wantPaused(what+": it sends", map[string]string{"large-1": roster.Queued})
+	}
+}
+
+// goOn opens an upload that has come up to an offset.
+func (f *fixture) goOn(session *roster.Session, spec sink.Spec, from uint64) roster.Opened {
+	f.Helper()
+	opened := f.open(session, spec)
+	if opened.Offset != from {
+		f.Fatalf("it goes on at %d, want %d", opened.Offset, from)
+	}
+	return opened
+}
