@@ -116,7 +116,7 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 }
 
 // Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
-// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait.
+// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went on.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 func (c *Client) look(now time.Time) {
 	switch {
 	case c.yielded && c.silent(now) < policy.PlaceFor:
-		c.yielded, c.queued = false, true
+		c.yielded, c.queued, c.waits = false, true, now // if it kept its first turn, it would come before those that waited meanwhile
 	case !c.yielded && c.isHeldUp(now):
 		c.brought = now
 	}

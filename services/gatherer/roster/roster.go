@@ -151,7 +151,7 @@ type Client struct {
 	arrived arrived
 	order   directive
 	queued  bool      // others have to leave first
-	waits   time.Time // when it came, by which it has its turn: a session that breaks for a moment makes no difference
+	waits   time.Time // when it came, or last went on after it gave up its place, by which it has its turn: a session that breaks for a moment makes no difference
 	yielded bool      // its place went to another; when it goes on, it waits for one
 	brought time.Time // when it was let in, was last kept from bringing anything, or last brought something in an upload that has ended
 	waiting uint64

@@ -52,3 +52,22 @@ func (f *fixture) goOn(session *roster.Session, spec sink.Spec, from uint64) ros
 	}
 	return opened
 }
+
+// Clients that send something now and then have the place by turns: one that gave it up and goes on waits behind those that waited
+// before it went on, and not before them because it came first.
+func TestWhoGoesOnWaitsBehindThoseThatWait(t *testing.T) {
+	f := start(t, limited(policy.Queue), nil)
+	uploads := make(map[string]roster.Opened)
+	for _, name := range []string{"large-1", "large-2", "large-3"} {
+		uploads[name] = f.open(f.attach(name), stream("s"))
+		f.Review()
+	}
+	has, waits := "large-1", []string{"large-2", "large-3"}
+	for range 4 {
+		f.BringNothing(has, policy.PlaceFor)
+		f.wantPaused(has+" is silent", map[string]string{waits[1]: roster.Queued})
+		f.must(uploads[has].Upload.Came([]byte("more")))
+		f.wantPaused(has+" goes on", map[string]string{waits[1]: roster.Queued, has: roster.Queued})
+		has, waits = waits[0], []string{waits[1], has}
+	}
+}
