@@ -29,7 +29,7 @@ func (r *Roster) comeIn(rules policy.Policy, name string, share policy.Share, no
 	switch {
 	case client.isHere(now) && client.yielded:
 		return false, nil
-	case rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share):
+	case rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share, now):
 		return true, nil
 	}
 	return r.admit(rules, name, share, now)
@@ -103,12 +103,12 @@ func (c *Client) isHeldUp(now time.Time) bool {
 
 // isBehind reports whether a client that attaches has to wait because others do that come before it. If whoever fits were let in past
 // them, they might wait for ever.
-func (r *Roster) isBehind(name string, share policy.Share) bool {
+func (r *Roster) isBehind(name string, share policy.Share, now time.Time) bool {
 	if share.Minimum == 0 {
 		return false // it takes no room that others wait for
 	}
 	for _, other := range r.clients {
-		if other.Name != name && other.session != nil && other.queued && other.Share.Priority >= share.Priority {
+		if other.Name != name && other.isHere(now) && other.queued && other.Share.Priority >= share.Priority {
 			return true
 		}
 	}
@@ -116,7 +116,8 @@ func (r *Roster) isBehind(name string, share policy.Share) bool {
 }
 
 // Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
-// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went on.
+// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went on. One that is
+// cut off for a moment keeps its turn: who comes after it waits, as it might wait for ever if each such moment were used.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,11 +129,16 @@ func (r *Roster) Review() {
 		client.repace()
 		client.look(now)
 	}
-	slices.SortStableFunc(attached, func(a, b *Client) int {
+	inTurn := slices.Concat(attached, r.missed(now))
+	slices.SortStableFunc(inTurn, func(a, b *Client) int {
 		return cmp.Or(cmp.Compare(b.Share.Priority, a.Share.Priority), a.waits.Compare(b.waits))
 	})
 	blocked := false // by a client that comes first and does not fit yet
-	for _, client := range attached {
+	for _, client := range inTurn {
+		if client.session == nil {
+			blocked = blocked || rules.Admission == policy.Queue // else nobody has a turn any more
+			continue
+		}
 		if client.queued && (!blocked || client.Share.Minimum == 0) {
 			queued, err := r.admit(rules, client.Name, client.Share, now)
 			client.queued, client.brought = queued || err != nil, now
@@ -203,6 +209,16 @@ func (c *Client) look(now time.Time) {
 	case !c.yielded && c.isHeldUp(now):
 		c.brought = now
 	}
+}
+
+// missed returns the clients that wait and were cut off just now.
+func (r *Roster) missed(now time.Time) (missed []*Client) {
+	for _, client := range r.clients {
+		if client.session == nil && client.isHere(now) && client.queued {
+			missed = append(missed, client)
+		}
+	}
+	return missed
 }
 
 // attached returns the clients that have a session, in the order of their names.

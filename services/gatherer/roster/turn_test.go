@@ -71,3 +71,46 @@ func TestWhoGoesOnWaitsBehindThoseThatWait(t *testing.T) {
 		has, waits = waits[0], []string{waits[1], has}
 	}
 }
+
+// Nobody that fits is let in past a client that waits and is cut off for a moment, whether it came before that or just then; but a client
+// without a minimum is. Once that client has left, or is away for longer, it holds nobody
+// up, nor where there is no queue any more.
+func TestQueueIsNotOvertakenWhileOneIsCutOff(t *testing.T) {
+	for what, came := range map[string]struct{ after bool }{"who waits": {false}, "a newcomer": {true}} {
+		f := start(t, limited(policy.Queue), nil)
+		f.attach("large-1")
+		second := f.attach("large-2")
+		if !came.after {
+			f.attach("small")
+		}
+		second.CutOff()
+		if came.after {
+			f.attach("small")
+		}
+		f.attach("free")
+		waits := map[string]string{"large-2": roster.Queued, "small": roster.Queued}
+		f.wantPaused(what, waits)
+		second = f.attach("large-2")
+		f.wantPaused(what+": it is back", waits)
+		second.CutOff()
+		f.wantPaused(what+": it is cut off again", waits)
+		f.Sweep(time.Now().Add(time.Hour))
+		f.wantPaused(what+": it stays away", nil)
+	}
+
+	f := start(t, limited(policy.Queue), nil)
+	f.attach("large-1")
+	second := f.attach("large-2")
+	f.attach("small")
+	second.Leave()
+	f.wantPaused("it has left", map[string]string{"large-2": roster.Queued})
+
+	f = start(t, limited(policy.Queue), nil)
+	f.attach("large-1")
+	second = f.attach("large-2")
+	f.attach("small")
+	second.CutOff()
+	_, err := f.policy.Set(limited(policy.Admit), 0)
+	f.must(err)
+	f.wantPaused("nobody has to wait any more", map[string]string{"large-2": roster.Queued})
+}
