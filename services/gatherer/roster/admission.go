@@ -23,11 +23,12 @@ func (c *Client) isHere(now time.Time) bool {
 }
 
 // comeIn decides whether a client that attaches has to wait, or is refused. One that gave up its place and is back has no place and waits
-// for none: it may have nothing to send.
+// for none: it may have nothing to send. One that has its place keeps it, even if the link is said to carry less than all that have one
+// were promised, unless it wants more than before.
 func (r *Roster) comeIn(rules policy.Policy, name string, share policy.Share, now time.Time) (queued bool, err error) {
 	client := r.clients[name]
 	switch {
-	case client.isHere(now) && client.yielded:
+	case client.isHere(now) && client.yielded, client.hasPlace(now) && share.Minimum <= client.Share.Minimum:
 		return false, nil
 	case rules.Admission == policy.Queue && !client.hasPlace(now) && r.isBehind(name, share, now):
 		return true, nil

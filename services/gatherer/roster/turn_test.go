@@ -1,9 +1,11 @@
 package roster_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
@@ -110,7 +112,31 @@ func TestQueueIsNotOvertakenWhileOneIsCutOff(t *testing.T) {
 	second = f.attach("large-2")
 	f.attach("small")
 	second.CutOff()
-	_, err := f.policy.Set(limited(policy.Admit), 0)
-	f.must(err)
+	f.must(f.setPolicy(limited(policy.Admit)))
 	f.wantPaused("nobody has to wait any more", map[string]string{"large-2": roster.Queued})
+}
+
+// A client that has its place keeps it when its session is renewed, also where a new policy has the link carry less than all that have
+// one were promised. One whose labels now give it a greater minimum has to fit.
+func TestPlaceIsKeptWhereTheLinkBecomesLess(t *testing.T) {
+	for _, admission := range []policy.Admission{policy.Queue, policy.Refuse} {
+		rules := limited(admission)
+		large := policy.Rule{Labels: map[string]string{"size": "large"}, Share: policy.Share{Minimum: 30}}
+		rules.Rules, rules.TrustLabels = append([]policy.Rule{large}, rules.Rules...), true
+		f := start(t, rules, nil)
+		f.attach("large-1")
+		f.attach("small")
+		rules.Link = 70
+		f.must(f.setPolicy(rules))
+		f.wantPaused(string(admission)+": it is less", nil)
+		f.attach("large-1")
+		f.wantPaused(string(admission)+": a new session beside the old", nil)
+		f.attach("large-1").CutOff()
+		f.attach("large-1")
+		f.wantPaused(string(admission)+": a new session after it", nil)
+		small, err := f.Attach("small", large.Labels, identity.Peer{ID: member("small")}, roster.Process{})
+		if admission == policy.Refuse && !errors.Is(err, roster.ErrRefused) || admission == policy.Queue && small.Told().Paused != roster.Queued {
+			t.Errorf("%s: one that wants more is let in: %v", admission, err)
+		}
+	}
 }
