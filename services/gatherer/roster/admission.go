@@ -117,8 +117,8 @@ func (r *Roster) isBehind(name string, share policy.Share, now time.Time) bool {
 }
 
 // Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
-// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went on. One that is
-// cut off for a moment keeps its turn: who comes after it waits, as it might wait for ever if each such moment were used.
+// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went
+// on. One that is cut off for a moment keeps its turn: who comes after it waits, as it might wait for ever if each such moment were used.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
