@@ -57,7 +57,7 @@ func (b *Book) note(line string) {
 	self := cmp.Or(said["agent"], said["member"])
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if child := said["child"]; child != "" {
+	if child := strings.TrimPrefix(said["child"], "agent/"); child != "" { // agents of earlier versions say the name alone
 		u := b.use(way{said["delivery"], self, child})
 		u.sent += number("sent_bytes")
 		u.landed += number("landed_bytes")

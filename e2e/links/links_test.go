@@ -39,6 +39,16 @@ func TestBothEndsAgree(t *testing.T) {
 	}
 }
 
+// An agent says of which role a child is: of an agent, before its name.
+func TestAgentBelowAnAgent(t *testing.T) {
+	var book links.Book
+	book.Read("msg=\"a link was used\" agent=a1 delivery=d child=agent/a2 sent_bytes=3 landed_bytes=3\n" +
+		"msg=\"a link was used\" agent=a2 delivery=d parent=a1 received_bytes=3\n")
+	if err := book.Check(func(string, string) bool { return false }); err != nil {
+		t.Error(err)
+	}
+}
+
 // What several parents sent one after another is added up for the child.
 func TestReceivedFromAllParents(t *testing.T) {
 	var book links.Book
