@@ -24,11 +24,16 @@ func (r *Roster) RecountAll() { r.recountAll() }
 
 // CommitWith has uploads that are opened from now on be committed by something else.
 func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
+	r.landIn(func(to sink.Sink) sink.Sink { return committer{to, commit} })
+}
+
+// landIn has uploads that are opened from now on land in something around their sinks.
+func (r *Roster) landIn(around func(sink.Sink) sink.Sink) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.openSink = func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error) {
 		to, err := sink.Open(ctx, dir, spec)
-		return committer{to, commit}, err
+		return around(to), err
 	}
 }
 
@@ -41,12 +46,7 @@ func (c committer) Commit() (uint64, error) { return c.commit(c.Sink) }
 
 // LandWith has what comes to uploads that are opened from now on be hashed by something else.
 func (r *Roster) LandWith(land func(sink.Sink, uint64) error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.openSink = func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error) {
-		to, err := sink.Open(ctx, dir, spec)
-		return lander{to, land}, err
-	}
+	r.landIn(func(to sink.Sink) sink.Sink { return lander{to, land} })
 }
 
 type lander struct {
