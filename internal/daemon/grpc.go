@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -105,7 +106,10 @@ func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	case <-time.After(stopWait):
 		g.Stop() // a handler that does not look at its context is left behind
 	}
-	return <-served
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // which is said if it was stopped before it began
+		return err
+	}
+	return nil
 }
 
 // guardUnary bounds the time of a call, and turns a panic into an error of this one call.

@@ -101,6 +101,13 @@ func TestStopDoesNotWaitForever(t *testing.T) {
 	}
 }
 
+// A service that is stopped while it begins has not failed.
+func TestStopAsItBegins(t *testing.T) {
+	for range 100 {
+		serve(t, new(bytes.Buffer), nil).stop()
+	}
+}
+
 func TestConnectionsOverTheLimitWait(t *testing.T) {
 	s := serve(t, new(bytes.Buffer), nil)
 	if err := s.check(); err != nil {

@@ -18,11 +18,11 @@ import (
 // operatorName is the name of the operator whose configuration a manager writes.
 const operatorName = "admin"
 
-// keepAccess writes the first operator's configuration, calls written, and keeps its certificate fresh, and the authorities beside it, which
-// may be another issuer's and change.
-func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, written func()) error {
+// keepAccess writes the first operator's configuration, calls tried whenever it has, or could not, and keeps its certificate fresh, and the
+// authorities beside it, which may be another issuer's and change.
+func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identity.CA, shown *view.View, address string, tried func(error)) error {
 	if config.Admin.File == "" {
-		written()
+		tried(nil)
 		return nil
 	}
 	file, err := filepath.Abs(config.Admin.File)
@@ -41,9 +41,8 @@ func keepAccess(ctx context.Context, env daemon.Env, config *Config, ca *identit
 		if err == nil {
 			err = access.Write(file)
 		}
-		if err == nil {
-			written()
-		} else {
+		tried(err)
+		if err != nil {
 			env.Log.Warn("the operator's configuration could not be written; trying again", "file", file, "error", err)
 		}
 		isDue := func() bool {

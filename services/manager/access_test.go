@@ -2,12 +2,20 @@ package manager_test
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/sdk"
+	"github.com/groupcast/groupcast/services/manager"
 	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
@@ -52,5 +60,52 @@ func TestOperatorsLieBesideEachOther(t *testing.T) {
 		if _, err := client.Status(t.Context()); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// Who waits until a manager has begun, as systemd does, can go on with the operator's configuration, unless that cannot be written.
+func TestBegunWithTheOperatorsConfiguration(t *testing.T) {
+	for name, test := range map[string]struct {
+		file  string
+		wants string
+	}{
+		"written": {"admin.yaml", ""},
+		// Below a file nothing can be written.
+		"cannot be written": {"occupied/admin.yaml", "the operator's configuration was not written yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "occupied"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			config := managertest.Config(dir)
+			config.Admin.File = filepath.Join(dir, test.file)
+			admin, err := daemon.ListenAdmin(config.CommonConfig.Admin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			starting := admin.IsReady().Error()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ended := make(chan error, 1)
+			env := daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Admin: admin, Stdout: io.Discard}
+			go func() { ended <- manager.Run(ctx, env, config) }()
+			problem := admin.IsReady()
+			for problem != nil && problem.Error() == starting && ctx.Err() == nil {
+				runtime.Gosched()
+				problem = admin.IsReady()
+			}
+			_, unwritten := os.Stat(config.Admin.File)
+			cancel()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case test.wants != "" && (problem == nil || problem.Error() != test.wants):
+				t.Errorf("begun, and: %v", problem)
+			case test.wants == "" && unwritten != nil:
+				t.Errorf("begun (%v), and %v", problem, unwritten)
+			}
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,7 +91,10 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	registerMetrics(env.Metrics, shown, leading, state, server, own)
 
 	group, ctx := errgroup.WithContext(ctx)
-	loaded, accessible := make(chan struct{}), make(chan struct{})
+	loaded := make(chan struct{})
+	var accessible atomic.Bool
+	// Who waits for this manager to have begun, as systemd does, goes on at once with the operator's configuration.
+	begin := sync.OnceFunc(func() { env.Admin.Ready(func() error { return ready(leading, shown, accessible.Load()) }) })
 	group.Go(func() error { return shown.Run(ctx, func() { close(loaded) }) })
 	group.Go(func() error { return watchFailure(ctx, state) })
 	group.Go(func() error {
@@ -99,10 +103,14 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 			return nil
 		case <-loaded:
 		}
-		env.Admin.Ready(func() error { return ready(leading, shown, accessible) })
 		group.Go(func() error { return leading.Run(ctx) })
 		group.Go(func() error {
-			return keepAccess(ctx, env, config, ca, shown, port.Addr(), sync.OnceFunc(func() { close(accessible) }))
+			return keepAccess(ctx, env, config, ca, shown, port.Addr(), func(err error) {
+				if err == nil {
+					accessible.Store(true)
+				}
+				begin()
+			})
 		})
 		group.Go(func() error { return inCluster.publish(ctx, env, ca, shown, leading) })
 		group.Go(func() error { return inCluster.share(ctx, env) })
@@ -157,10 +165,8 @@ func watchFailure(ctx context.Context, state *store.Store) error {
 }
 
 // ready says why this manager cannot do its work.
-func ready(leading *leadership, shown *view.View, accessible <-chan struct{}) error {
-	select {
-	case <-accessible:
-	default:
+func ready(leading *leadership, shown *view.View, isAccessible bool) error {
+	if !isAccessible {
 		return errors.New("the operator's configuration was not written yet")
 	}
 	if shown.Revision() == 0 {
