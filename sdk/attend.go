@@ -288,9 +288,14 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 	}
 }
 
-// refuse has a delivery fail here.
+// refuse has a delivery fail here, unless the program receives before a manager knows.
 func (s *Session) refuse(ctx context.Context, id, why string) {
-	err := s.record(ctx, id, outcome{reason: "refused", detail: why})
+	err := s.client.insist(ctx, func() error {
+		if s.attendance.isClaimed() {
+			return nil
+		}
+		return s.tell(ctx, id, outcome{reason: "refused", detail: why})
+	})
 	if err != nil && ctx.Err() == nil {
 		s.client.log.Warn("a delivery that nobody receives could not be refused", "delivery", id, "error", err)
 	}
@@ -309,6 +314,11 @@ const recordPause = time.Second
 
 // record tells the managers how a delivery ended here, until they have it or ctx is done.
 func (s *Session) record(ctx context.Context, id string, end outcome) error {
+	return s.client.insist(ctx, func() error { return s.tell(ctx, id, end) })
+}
+
+// tell tells a manager how a delivery ended here.
+func (s *Session) tell(ctx context.Context, id string, end outcome) error {
 	request := &groupv1.RecordReceiptRequest{
 		Delivery: id, Member: s.member.Name, Incarnation: s.member.Incarnation,
 		State: groupv1.ReceiptState_RECEIPT_STATE_COMPLETE, Bytes: end.bytes, Root: end.root, Datagrams: end.datagrams,
@@ -316,14 +326,11 @@ func (s *Session) record(ctx context.Context, id string, end outcome) error {
 	if end.reason != "" {
 		request.State, request.Reason, request.Detail = groupv1.ReceiptState_RECEIPT_STATE_FAILED, end.reason, printable.OneLine(end.detail)
 	}
-	err := s.client.insist(ctx, func() error {
-		_, err := s.client.deliveries.RecordReceipt(ctx, request)
+	if _, err := s.client.deliveries.RecordReceipt(ctx, request); err != nil {
 		return wrap(err)
-	})
-	if err == nil {
-		s.attendance.noteRecorded(id)
 	}
-	return err
+	s.attendance.noteRecorded(id)
+	return nil
 }
 
 // mayPass reports whether it can help to tell a manager again: whether one took it the first time is not known, or what

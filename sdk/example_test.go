@@ -168,6 +168,7 @@ func ExampleSession_Receive() {
 					fmt.Println(in.Name, lines.Text())
 				}
 				fmt.Println(in.Name, "ended:", lines.Err())
+				from.CloseWithError(lines.Err()) // a line was too long: nobody reads on
 			}()
 			return to, nil
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -76,6 +77,27 @@ func TestReceiptsAndSealsOutlastWhatPasses(t *testing.T) {
 			out.seal(t.Context(), new(groupv1.SealDeliveryRequest))
 			if CodeOf(out.err) != tt.want || len(managers.refusals) != tt.left {
 				t.Errorf("a seal: %v, and %d were not asked for, want %v and %d", out.err, len(managers.refusals), tt.want, tt.left)
+			}
+		})
+	}
+}
+
+// What nobody receives is refused, but not if the program receives before a manager knows: it may have all by then.
+func TestRefusalIsTakenBack(t *testing.T) {
+	for _, receives := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			away := refusal(t, codes.Unavailable, "NO_LEADER")
+			managers := &refusing{refusals: []error{away, away, away}}
+			s := &Session{
+				client:     &Client{uplink: new(uplink.Uplink), deliveries: managers},
+				attendance: &attendance{recorded: make(map[string]bool)},
+			}
+			if receives {
+				time.AfterFunc(3*recordPause/2, func() { s.attendance.claim() })
+			}
+			s.refuse(t.Context(), "d", "nobody receives")
+			if told := s.attendance.recorded["d"]; told == receives {
+				t.Errorf("the program receives: %t, and the managers have the refusal: %t", receives, told)
 			}
 		})
 	}

@@ -67,7 +67,8 @@ type Arrived struct {
 	Bytes uint64
 	// Root is the root of all bytes (BLAKE3), once they are there; datagrams have none.
 	Root []byte
-	// Err is a *DeliveryError if the delivery failed; nil if all is there and verified.
+	// Err is a *DeliveryError if the delivery failed; nil if all is there and verified. If it is another error, the managers refused that, as from
+	// a session that has ended: their receipt is missing, though all is at Path.
 	Err error
 	// Datagrams is the account of a stream in datagrams, which tells what is missing; nil for all else.
 	Datagrams *DatagramCounts
@@ -257,6 +258,10 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	err := s.record(telling, r.id, end)
 	if err != nil && ctx.Err() != nil {
 		return // the next Receive finds it here, and records it
+	}
+	if refused := (*Error)(nil); errors.As(err, &refused) && (refused.Reason == "NO_PART" || refused.Code == NotFound) {
+		s.client.log.Info("a delivery that has arrived is over: its sender does not learn of that", "delivery", r.id, "name", one.Name)
+		err = nil
 	}
 	if err != nil && one.Err == nil {
 		one.Err = fmt.Errorf("the managers did not take the receipt: %w", err)

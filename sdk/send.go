@@ -240,8 +240,16 @@ func (o *Outgoing) seal(ctx context.Context, request *groupv1.SealDeliveryReques
 		_, err := o.session.client.deliveries.SealDelivery(ctx, request)
 		return wrap(err)
 	})
+	if err == nil || ctx.Err() != nil {
+		return
+	}
 	var refused *Error
-	if err != nil && ctx.Err() == nil && (!errors.As(err, &refused) || refused.Reason != "DELIVERY_ENDED") {
+	errors.As(err, &refused)
+	switch {
+	case refused != nil && refused.Reason == "DELIVERY_ENDED":
+	case refused != nil && refused.Reason == "OBJECT_TOO_LARGE": // how long a stream is shows only now
+		o.fail(ctx, "failed", err)
+	default:
 		o.note(Delivery{}, fmt.Errorf("seal delivery: %w", err))
 	}
 }

@@ -83,7 +83,7 @@ func (c *Client) Join(ctx context.Context, join Join) (*Session, error) {
 		defer close(s.done)
 		defer measuring.Wait()
 		defer stop()
-		s.err = ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), s.attendance.uplink()))
+		s.err = c.ended(c.uplink.Keep(keeping, answer.GetMember(), answer.GetHeartbeatInterval().AsDuration(), s.attendance.uplink()))
 	}()
 	return s, nil
 }
@@ -114,10 +114,13 @@ type SessionEnded struct {
 
 func (e *SessionEnded) Error() string { return e.text }
 
-func ended(err error) error {
+func (c *Client) ended(err error) error {
 	var end *uplink.Ended
-	if errors.As(err, &end) {
+	switch {
+	case errors.As(err, &end):
 		return &SessionEnded{State: name[MemberState](end.State), text: end.Error()}
+	case err != nil && c.uplink.Closed():
+		return errSessionClosed
 	}
 	return wrap(err)
 }
@@ -128,7 +131,8 @@ func (s *Session) Member() Member { return s.member }
 // Done is closed when the session has ended; Err then says how.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns how the session ended: a *SessionEnded, or nil if it was left or goes on.
+// Err returns how the session ended: a *SessionEnded, or nil if it was left or goes on; an *Error if its client was closed, or if the managers
+// refused for good.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:

@@ -276,3 +276,26 @@ func TestStreamFileIsSyncedWithItsName(t *testing.T) {
 		t.Errorf("without its directory: %v", err)
 	}
 }
+
+// Some file systems say only when a file is closed that not all of it could be written. It has no name of the whole then, and the program is told
+// where it is.
+func TestStreamIsClosedBeforeItHasItsName(t *testing.T) {
+	dir := t.TempDir()
+	file, err := createStream(dir, "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.File.Close(); err != nil { // it cannot be closed once more
+		t.Fatal(err)
+	}
+	if err := finish(file, false); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("%v, want that it could not be closed", err)
+	}
+	r := &receiving{incoming: Incoming{Name: "log"}}
+	if one := r.closed(r.failedStream(os.ErrClosed), file); one.Path != filepath.Join(dir, "log.incomplete") || one.Err == nil {
+		t.Errorf("it is at %s, with %v", one.Path, one.Err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "log.incomplete")); err != nil {
+		t.Error(err)
+	}
+}

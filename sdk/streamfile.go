@@ -23,6 +23,7 @@ type streamFile struct {
 	*os.File
 	dir, name string
 	path      string // where it is now
+	closed    bool
 }
 
 // createStream makes the file. What earlier streams have left stays as it is.
@@ -43,15 +44,28 @@ func createStream(dir, name string) (*streamFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &streamFile{file, dir, name, filepath.Join(dir, now)}, nil
+	return &streamFile{File: file, dir: dir, name: name, path: filepath.Join(dir, now)}, nil
 }
 
-// place gives a complete stream its name, or the next one that is free. If it has to be durable, both stream and name are on disk then.
+// Close closes the file, if place has not done so.
+func (f *streamFile) Close() error {
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	return f.File.Close()
+}
+
+// place gives a complete stream its name, or the next one that is free. If it has to be durable, both stream and name are on disk then. It
+// closes the file before that: on a file system of another machine that may say that not all could be written.
 func (f *streamFile) place(durable bool) error {
 	if durable {
 		if err := f.Sync(); err != nil {
 			return err
 		}
+	}
+	if err := f.Close(); err != nil {
+		return err
 	}
 	placed, err := firstFree(f.dir, f.name, "", func(now string) error { return moveToNew(f.path, filepath.Join(f.dir, now)) })
 	if err != nil {

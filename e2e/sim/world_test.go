@@ -51,6 +51,7 @@ type world struct {
 	programs  map[string]*program
 	metrics   sync.Map // of agents: *prometheus.Registry by name
 	sending   *sdk.Session
+	sender    sdk.Config             // whose session that is
 	planted   map[string]fs.FileInfo // earlier versions of what is sent, at members
 	tape      *tape                  // what is written on links is noted, unless it is nil
 	leaves    atomic.Bool            // a receiver that is stopped leaves its group
@@ -385,6 +386,7 @@ func (w *world) into(name string) string { return filepath.Join(w.dir, name, "in
 // startSender runs a program that joins and keeps its session; the test sends with it.
 func (w *world) startSender() {
 	identity := w.enroll("member", senderHost)
+	w.sender = identity
 	joined := make(chan *sdk.Session, 1)
 	w.start(senderHost, func(ctx context.Context, on *life) error {
 		client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", senderHost)))

@@ -91,6 +91,8 @@ func (c *Client) Clients(ctx context.Context) (Snapshot, error) {
 // Watch yields how all clients stand, after every round of the controller.
 func (c *Client) Watch(ctx context.Context) iter.Seq2[Snapshot, error] {
 	return func(yield func(Snapshot, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // else the stream would outlast an iteration that is broken off
 		stream, err := c.rpc.WatchClients(ctx, &gatherv1.WatchClientsRequest{})
 		for err == nil {
 			var answer *gatherv1.WatchClientsResponse

@@ -61,7 +61,7 @@ func (c *Client) UploadStream(ctx context.Context, open func(offset uint64) (io.
 	}
 	done := Uploaded{Path: path, Bytes: s.arrived() - s.base}
 	if err != nil {
-		done.Bytes = s.stored.Load() - s.base
+		done.Bytes = s.safe()
 	}
 	if s.kept != nil {
 		err = errors.Join(s.brokenOff(), err, s.kept.Close())
@@ -85,6 +85,9 @@ type stream struct {
 	hash    digest.Hash // of what was read since the upload was opened last
 	sum     link.End
 }
+
+// safe returns how many bytes of what was read here are on the gatherer's disk. One that was restored may have less than when this began.
+func (s *stream) safe() uint64 { return max(s.stored.Load(), s.base) - s.base }
 
 // opened begins to read or, if the stream was opened before, hashes anew what is kept from where the gatherer goes on.
 func (s *stream) opened(ctx context.Context, offset uint64) error {

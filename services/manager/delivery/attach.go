@@ -276,6 +276,7 @@ func (k *keeper) take(from identity.ID, report *groupv1.DeliveryReport, now time
 func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.progress.claimed = k.progress.claimed || from == k.progress.sender
 	if _, known := k.progress.nodes[from]; !known {
 		if k.tree == nil {
 			return

@@ -291,6 +291,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		f.senderGone = k.senderGone
 	}
 	f.busy = k.isBusy(now)
+	_, group, _ := k.desk.view.Group(k.group)
 	deaf := k.desk.hearing.LastCutOff() // until then more may have come to anybody
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -299,6 +300,12 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	f.agentMoved = moment.Latest(p.agentMoved, moment.Latest(k.desk.started, deaf).Add(HandoverPatience)) // agents have to find this leader
 	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt, deaf), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
+	if !p.claimed {
+		f.unclaimed = moment.Latest(record.GetCreateTime().AsTime(), k.desk.started, deaf)
+	}
+	if f.stream {
+		f.tooLong = checkSize(k.group, group.GetPolicy().GetLimits(), p.nodes[p.sender].reported().GetBytes())
+	}
 	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
 		f.members = append(f.members, k.member(delivery, participant.GetName(), now))

@@ -28,6 +28,7 @@ type progress struct {
 	acked      map[string]uint64  // by name, what members have acknowledged to the agents that feed them
 	doubted    map[link]doubt     // links over which a node was found to get nothing
 	unknown    map[string]absence // members that are not heard of
+	claimed    bool               // the program of the sender has told of the delivery
 	sent       time.Time          // when the sender had sent all; zero if it has not, or before this term
 	sentOnce   uint64             // how much its links had carried then: what it sends again for somebody comes later
 	moved      time.Time          // when anybody last got more

@@ -110,7 +110,7 @@ func (d *Desk) planSeal(delivery view.Delivery, asked *groupv1.SealDeliveryReque
 		problems.That(false, "length", "is %d, but the delivery began with %d", asked.GetLength(), spec.GetLength())
 		return ledger.Plan{}, problems.Err()
 	}
-	if _, group, found := d.view.Group(known.GetGroup()); found {
+	if _, group, found := d.view.Group(known.GetGroup()); found && known.GetSpec().GetLengthUnknown() { // else that was looked at when it began
 		if err := checkSize(known.GetGroup(), group.GetPolicy().GetLimits(), asked.GetLength()); err != nil {
 			return ledger.Plan{}, err
 		}

@@ -31,6 +31,8 @@ type facts struct {
 	groupGone bool
 
 	senderGone time.Time // since when its session has ended; zero while it lives
+	unclaimed  time.Time // since when its program might have told of the delivery; zero if it has
+	tooLong    error     // a stream is longer than the group's policy allows
 	stream     bool
 	sealed     bool
 	handedOver bool      // an agent has all that was sealed
@@ -107,6 +109,17 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 			return Deadline, "the delivery took longer than its deadline"
 		}
 		v.wait(f.deadline)
+	}
+	if !f.sealed && f.tooLong != nil {
+		return Failed, f.tooLong.Error()
+	}
+	if !f.sealed && !f.unclaimed.IsZero() {
+		// Its call may have failed where the delivery began all the same.
+		until := f.unclaimed.Add(StuckPatience)
+		if !f.now.Before(until) {
+			return SenderLost, "the sender is joined, but has not sent, nor said anything of it, in " + StuckPatience.String()
+		}
+		v.wait(until)
 	}
 	if f.senderGone.IsZero() || f.sealed && f.handedOver {
 		return "", ""
