@@ -123,17 +123,22 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	}
 }
 
-// If a policy refuses what does not fit, the command says so, and what to do.
+// If a policy refuses what does not fit, the command says so, and what to do; also one that has waited, where the policy was another.
 func TestRefusedClient(t *testing.T) {
 	s := start(t)
-	s.policy("default: {minimum: 60kB}\nlink: 100kB\nadmission: refuse")
+	const rules = "default: {minimum: 60kB}\nlink: 100kB\nadmission: "
+	s.policy(rules + "queue")
 	l := s.liar()
 	_, leave := l.attach("first")
 	defer leave()
 	name, _ := s.file("f", 1, 10)
-	p := s.upload("second", name)
-	if status := p.status(); status == 0 || !strings.Contains(p.said.String(), "the policy has to change") {
-		t.Errorf("exit status %d: %s", status, p.said.String())
+	waits := s.upload("waits", name)
+	s.await("one waits", func() bool { return s.status("waits").GetPaused() == "queued" })
+	s.policy(rules + "refuse")
+	for _, p := range []*process{waits, s.upload("second", name)} {
+		if status := p.status(); status <= 0 || !strings.Contains(p.said.String(), "the policy has to change") {
+			t.Errorf("exit status %d: %s", status, p.said.String())
+		}
 	}
 }
 

@@ -192,6 +192,7 @@ const (
 	Left     = "left"     // the client left, or was cut off: nobody is there to be told
 	Stopping = "stopping" // the gatherer stops
 	Revoked  = "revoked"  // the identity that attached was revoked
+	Refused  = "refused"  // it waited, and places are refused now: when it attaches again it is told why
 )
 
 // Process tells the processes of one client apart. Incarnation is the same for all sessions of a process; Returns says
