@@ -2,9 +2,11 @@ package gather_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,6 +122,46 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	s.wantFile("free", "free", content)
 	if came, mixed := s.metric("groupcast_gatherer_segments_total"), s.metric("groupcast_gatherer_out_of_order_segments_total"); came == 0 || mixed > came {
 		t.Errorf("%g segments are counted, %g of them out of order", came, mixed)
+	}
+}
+
+// A policy that lets a client have fewer connections holds also for what it uploads already: those that are too many are ended. Whatever
+// has none for that waits until others have ended, says why, and loses nothing.
+func TestFewerConnectionsForUploadsUnderWay(t *testing.T) {
+	const streams, most, content = 4, 2, "content"
+	s := start(t)
+	client, ended, last := s.client("alice"), make(chan error), make(chan struct{})
+	var waiting [streams]atomic.Bool
+	for i := range streams {
+		go func() {
+			_, err := client.UploadStream(t.Context(), func(uint64) (io.Reader, error) {
+				return io.MultiReader(strings.NewReader(content), endsWith(last)), nil
+			}, gather.StreamOptions{Path: fmt.Sprint(i), Progress: func(p gather.Progress) {
+				waiting[i].Store(strings.Contains(p.Stuck, "the client has as many connections as it is to have"))
+			}})
+			ended <- err
+		}()
+	}
+	s.await("each has a connection", func() bool { return s.status("alice").GetConnections() == streams })
+	s.policy(fmt.Sprintf("default: {maxConnections: %d}", most))
+	s.await("there are no more than may be", func() bool { return s.status("alice").GetConnections() == most })
+	s.await("the others say what they wait for", func() bool {
+		waits := 0
+		for i := range waiting {
+			if waiting[i].Load() {
+				waits++
+			}
+		}
+		return waits == streams-most
+	})
+	close(last)
+	for range streams {
+		s.must(<-ended)
+	}
+	for i := range streams {
+		if got := s.stored("alice", fmt.Sprint(i)); string(got) != content {
+			t.Errorf("stream %d has %q", i, got)
+		}
 	}
 }
 
