@@ -2,9 +2,11 @@ package gather_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,17 +125,62 @@ func TestMaxHoldsOnLoopback(t *testing.T) {
 	}
 }
 
-// If a policy refuses what does not fit, the command says so, and what to do.
+// A policy that lets a client have fewer connections holds also for what it uploads already: those that are too many are ended. Whatever
+// has none for that waits until others have ended, says why, and loses nothing.
+func TestFewerConnectionsForUploadsUnderWay(t *testing.T) {
+	const streams, most, content = 4, 2, "content"
+	s := start(t)
+	client, ended, last := s.client("alice"), make(chan error), make(chan struct{})
+	var waiting [streams]atomic.Bool
+	for i := range streams {
+		go func() {
+			_, err := client.UploadStream(t.Context(), func(uint64) (io.Reader, error) {
+				return io.MultiReader(strings.NewReader(content), endsWith(last)), nil
+			}, gather.StreamOptions{Path: fmt.Sprint(i), Progress: func(p gather.Progress) {
+				waiting[i].Store(strings.Contains(p.Stuck, "the client has as many connections as it is to have"))
+			}})
+			ended <- err
+		}()
+	}
+	s.await("each has a connection", func() bool { return s.status("alice").GetConnections() == streams })
+	s.policy(fmt.Sprintf("default: {maxConnections: %d}", most))
+	s.await("there are no more than may be", func() bool { return s.status("alice").GetConnections() == most })
+	s.await("the others say what they wait for", func() bool {
+		waits := 0
+		for i := range waiting {
+			if waiting[i].Load() {
+				waits++
+			}
+		}
+		return waits == streams-most
+	})
+	close(last)
+	for range streams {
+		s.must(<-ended)
+	}
+	for i := range streams {
+		if got := s.stored("alice", fmt.Sprint(i)); string(got) != content {
+			t.Errorf("stream %d has %q", i, got)
+		}
+	}
+}
+
+// If a policy refuses what does not fit, the command says so, and what to do; also one that has waited, where the policy was another.
 func TestRefusedClient(t *testing.T) {
 	s := start(t)
-	s.policy("default: {minimum: 60kB}\nlink: 100kB\nadmission: refuse")
+	const rules = "default: {minimum: 60kB}\nlink: 100kB\nadmission: "
+	s.policy(rules + "queue")
 	l := s.liar()
 	_, leave := l.attach("first")
 	defer leave()
 	name, _ := s.file("f", 1, 10)
-	p := s.upload("second", name)
-	if status := p.status(); status == 0 || !strings.Contains(p.said.String(), "the policy has to change") {
-		t.Errorf("exit status %d: %s", status, p.said.String())
+	waits := s.upload("waits", name)
+	s.await("one waits", func() bool { return s.status("waits").GetPaused() == "queued" })
+	s.policy(rules + "refuse")
+	for _, p := range []*process{waits, s.upload("second", name)} {
+		if status := p.status(); status <= 0 || !strings.Contains(p.said.String(), "the policy has to change") {
+			t.Errorf("exit status %d: %s", status, p.said.String())
+		}
 	}
 }
 

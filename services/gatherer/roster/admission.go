@@ -116,9 +116,10 @@ func (r *Roster) isBehind(name string, share policy.Share, now time.Time) bool {
 	return false
 }
 
-// Review gives every client the share that the policy has for it now, and lets in those that wait and fit: the highest priority first,
-// and within a priority whichever came first. A client that gave up its place and goes on is one of those that wait: it came when it went
-// on. One that is cut off for a moment keeps its turn: who comes after it waits, as it might wait for ever if each such moment were used.
+// Review gives every client the share that the policy has for it now, ends connections that are more than it permits, and lets in those
+// that wait and fit: the highest priority first, and within a priority whichever came first. A client that gave up its place and goes on
+// is one of those that wait: it came when it went on. One that is cut off for a moment keeps its turn: who comes after it waits, as it
+// might wait for ever if each such moment were used. Where places are refused by now, whoever waits and does not fit is sent away.
 func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,6 +129,7 @@ func (r *Roster) Review() {
 		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
 		client.share(rules, revision, groups)
 		client.repace()
+		client.limit(now)
 		client.look(now)
 	}
 	inTurn := slices.Concat(attached, r.missed(now))
@@ -142,7 +144,12 @@ func (r *Roster) Review() {
 		}
 		if client.queued && (!blocked || client.Share.Minimum == 0) {
 			queued, err := r.admit(rules, client.Name, client.Share, now)
-			client.queued, client.brought = queued || err != nil, now
+			if err != nil {
+				r.Log.Info("a client that waits is sent away: places are refused now", "client", client.Name, "error", err)
+				client.putOut(Refused)
+				continue
+			}
+			client.queued, client.brought = queued, now
 			blocked = blocked || queued
 			if !client.queued {
 				client.promiseAll()

@@ -12,20 +12,27 @@ func (r *Roster) Expel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, client := range r.clients {
-		session := client.session
 		revoked := r.Revoked(client.by) != nil
 		client.parted = client.parted || revoked // no place is kept for it
-		expelled := session != nil && revoked
-		if expelled {
-			r.Log.Warn("client expelled: its identity was revoked", "client", client.Name, "peer", session.Peer.String())
-			client.session, client.left = nil, time.Now()
-			session.end(Revoked)
+		if client.session != nil && revoked {
+			r.Log.Warn("client expelled: its identity was revoked", "client", client.Name, "peer", client.session.Peer.String())
+			client.putOut(Revoked)
 		}
 		for _, upload := range client.uploads {
-			if expelled || upload.carries(r.Revoked) {
+			if upload.carries(r.Revoked) {
 				upload.fence()
 			}
 		}
+	}
+}
+
+// putOut ends the session of a client that is to bring nothing more in it. No place is kept for it, and its uploads stay open for a while.
+func (c *Client) putOut(reason string) {
+	session := c.session
+	c.session, c.left, c.parted = nil, time.Now(), true
+	session.end(reason)
+	for _, upload := range c.uploads {
+		upload.fence()
 	}
 }
 

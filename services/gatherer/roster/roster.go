@@ -158,6 +158,7 @@ type Client struct {
 	allowed allowance
 	paced   pace
 	part    window.Rate // of the link, where no window is that small; else zero
+	tooMany excess      // of connections of all uploads together, beyond its share
 	noRoom  time.Time   // when the disk last had no room for one of its files
 	seen    Seen
 	looked  time.Time // when the controller last observed it
@@ -192,6 +193,7 @@ const (
 	Left     = "left"     // the client left, or was cut off: nobody is there to be told
 	Stopping = "stopping" // the gatherer stops
 	Revoked  = "revoked"  // the identity that attached was revoked
+	Refused  = "refused"  // it waited, and places are refused now: when it attaches again it is told why
 )
 
 // Process tells the processes of one client apart. Incarnation is the same for all sessions of a process; Returns says

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -106,26 +107,68 @@ func (u *Upload) carried() int {
 	return len(u.conns) + u.coming
 }
 
-// tooManyTime is how long an upload may have more connections than its client was told: a client that is told to have fewer
-// ends them once what they carry has come.
+// tooManyTime is how long there may be more connections than a client was told, or may have, as after a policy that permits fewer: a
+// client that is told to have fewer ends them once what they carry has come.
 const tooManyTime = 10 * time.Second
+
+// excess is since when there are too many of something; zero while there are not.
+type excess struct{ since time.Time }
+
+// lasts notes whether there are too many, and reports whether there have been for too long.
+func (e *excess) lasts(now time.Time, tooMany bool) bool {
+	switch {
+	case !tooMany:
+		e.since = time.Time{}
+	case e.since.IsZero():
+		e.since = now
+	}
+	return tooMany && now.Sub(e.since) >= tooManyTime
+}
 
 // prune ends the youngest connections of an upload that has had too many for too long.
 // The roster and the upload are locked.
 func (u *Upload) prune(now time.Time, told int) {
-	if len(u.conns) <= told {
-		u.tooMany = time.Time{}
-		return
-	}
-	if u.tooMany.IsZero() {
-		u.tooMany = now
-	}
-	if now.Sub(u.tooMany) < tooManyTime {
+	if !u.tooMany.lasts(now, len(u.conns) > told) {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(u.conns))[told:] {
 		u.conns[id].conn.Close()
 	}
+}
+
+// limit ends connections of a client that has had more of them over all its uploads than its share permits, for too long: each upload
+// is told to have one at least. Those uploads wait until others have ended, as newcomers do. The roster is locked.
+func (c *Client) limit(now time.Time) {
+	most := c.Share.MaxConnections
+	if most == 0 {
+		c.tooMany = excess{}
+		return
+	}
+	carrying := c.carrying()
+	if !c.tooMany.lasts(now, len(carrying) > most) {
+		return
+	}
+	for _, one := range carrying[most:] {
+		one.conn.Close()
+	}
+}
+
+// carrying returns the connections that may bring something: the oldest of each upload, then the second of each, and so on, and of
+// these the older ones first.
+func (c *Client) carrying() (all []*tracked) {
+	rank := make(map[uint64]int)
+	for _, upload := range c.uploads {
+		upload.mu.Lock()
+		if upload.end == nil {
+			for i, id := range slices.Sorted(maps.Keys(upload.conns)) {
+				rank[id] = i
+				all = append(all, upload.conns[id])
+			}
+		}
+		upload.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b *tracked) int { return cmp.Or(cmp.Compare(rank[a.id], rank[b.id]), cmp.Compare(a.id, b.id)) })
+	return all
 }
 
 // carry runs a data connection that was counted, and has the controller see it meanwhile.

@@ -140,3 +140,63 @@ func TestPlaceIsKeptWhereTheLinkBecomesLess(t *testing.T) {
 		}
 	}
 }
+
+// Where a policy now refuses places, nobody waits for one: who does and fits is let in, and who does not is sent away, and told why when
+// it attaches again. Nobody can bring anything for it meanwhile. A client that gave up its place stays attached, until it goes on.
+func TestWhoWaitsIsSentAwayWherePlacesAreRefused(t *testing.T) {
+	attach := func(f *fixture, name string) error {
+		_, err := f.Attach(name, nil, identity.Peer{ID: member(name)}, roster.Process{})
+		return err
+	}
+	f := start(t, limited(policy.Queue), nil)
+	first := f.attach("large-1")
+	second := f.attach("large-2")
+	f.attach("small")
+	opened := f.open(second, stream("s"))
+	f.wantPaused("they wait", map[string]string{"large-2": roster.Queued, "small": roster.Queued})
+	f.must(f.setPolicy(limited(policy.Refuse)))
+	f.Review()
+	if told := second.Told(); told.Ended != roster.Refused || opened.Permits(second.Peer) {
+		t.Errorf("who does not fit is told %+v, and its ticket permits: %t", told, opened.Permits(second.Peer))
+	}
+	for _, client := range f.Clients() {
+		if fits := client.Name != "large-2"; client.Attached != fits || fits && client.Paused != "" {
+			t.Errorf("%s is attached: %t, and paused %q", client.Name, client.Attached, client.Paused)
+		}
+	}
+	if err := attach(f, "large-2"); !errors.Is(err, roster.ErrRefused) {
+		t.Errorf("it attaches again: %v", err)
+	}
+	first.Leave()
+	second = f.attach("large-2")
+	f.goOn(second, stream("s"), 0)
+	if told := second.Told(); told.Paused != "" || told.Ended != "" {
+		t.Errorf("with room, it is told %+v", told)
+	}
+
+	f = start(t, limited(policy.Queue), nil)
+	f.attach("large-1").CutOff()
+	f.attach("large-2")
+	f.must(f.setPolicy(limited(policy.Refuse)))
+	f.Review()
+	if err := attach(f, "large-2"); !errors.Is(err, roster.ErrKept) {
+		t.Errorf("there is room but for one that was cut off: %v", err)
+	}
+
+	f = start(t, limited(policy.Queue), nil)
+	first = f.attach("large-1")
+	opened = f.open(first, stream("s"))
+	f.attach("large-2")
+	f.BringNothing("large-1", policy.PlaceFor)
+	f.wantPaused("it gave up its place", nil)
+	f.must(f.setPolicy(limited(policy.Refuse)))
+	f.wantPaused("it has nothing to send", nil)
+	if told := first.Told(); told.Ended != "" {
+		t.Errorf("with nothing to send, it is told %+v", told)
+	}
+	f.must(opened.Upload.Came([]byte("more")))
+	f.Review()
+	if told := first.Told(); told.Ended != roster.Refused {
+		t.Errorf("when it goes on, it is told %+v", told)
+	}
+}

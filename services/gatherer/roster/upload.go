@@ -55,7 +55,7 @@ type Upload struct {
 	conns   map[uint64]*tracked
 	coming  int       // connections that are counted and still being welcomed
 	left    time.Time // since when it has none
-	tooMany time.Time // since when it has more connections than the client was told; zero if it has not
+	tooMany excess    // of connections, beyond what the client was told
 	begun   uint64    // how much there was when it was opened
 	came    uint64    // all before it was written
 	brought time.Time // when something came last, or it was begun, or resumed by a client that had not given up its place

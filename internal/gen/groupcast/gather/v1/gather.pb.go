@@ -116,7 +116,7 @@ type AttachResponse struct {
 	Connections uint32 `protobuf:"varint,3,opt,name=connections,proto3" json:"connections,omitempty"`
 	// Why nothing is to be sent now; empty if something is: queued, disk_full.
 	Paused string `protobuf:"bytes,4,opt,name=paused,proto3" json:"paused,omitempty"`
-	// Why the session ends with this message: fenced, revoked, stopping; empty if it goes on.
+	// Why the session ends with this message: fenced, revoked, refused (it waited, and places are refused now), stopping; empty if it goes on.
 	Ended         string `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
