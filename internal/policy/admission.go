@@ -27,11 +27,11 @@ type Room struct {
 	Given []string      // clients that give up their places for it
 }
 
-// RoomFor reports whether a client's minimum fits beside the places that others have. A client that waits gets the places of
+// RoomFor reports whether a client's minimum fits beside the places that others have; none always does. A client that waits gets the places of
 // clients that bring nothing, no more of them than it takes: the lowest priority first, and of one priority the client that has
 // been silent for the longest.
 func (p Policy) RoomFor(share Share, others []Place) Room {
-	if p.Admission == "" || p.Admission == Admit || p.Link == 0 {
+	if p.Admission == "" || p.Admission == Admit || p.Link == 0 || share.Minimum == 0 {
 		return Room{Fits: true}
 	}
 	room := Room{Taken: share.Minimum}

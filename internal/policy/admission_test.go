@@ -38,6 +38,7 @@ func TestPlacesOfThoseThatBringNothing(t *testing.T) {
 		{"of who comes first", policy.Queue, policy.Share{Minimum: 60, Priority: 1}, []policy.Place{first}, false, nil},
 		{"of who comes later", policy.Queue, policy.Share{Minimum: 60, Priority: 2}, []policy.Place{first}, true, []string{"first"}},
 		{"nobody waits who is refused", policy.Refuse, policy.Share{Minimum: 60}, []policy.Place{quiet, idle}, false, nil},
+		{"who needs nothing, where too much was promised", policy.Queue, policy.Share{}, []policy.Place{busy, first, idle}, true, nil},
 		{"all are let in", policy.Admit, policy.Share{Minimum: 60}, []policy.Place{busy, quiet, idle}, true, nil},
 	} {
 		room := policy.Policy{Link: 100, Admission: c.admission}.RoomFor(c.wants, c.others)

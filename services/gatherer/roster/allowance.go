@@ -28,17 +28,28 @@ func (a *allowance) set(most, taken, unfinished uint64) {
 	a.most, a.left, a.short, a.unfinished = most, most-min(most, taken), false, unfinished
 }
 
+// has returns how many of the bytes that are wanted there are.
+func (a *allowance) has(want uint64) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.within(want)
+}
+
 // draw takes as many of the bytes that are wanted as there are.
 func (a *allowance) draw(want uint64) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	want = a.within(want)
+	a.left -= min(want, a.left)
+	return want
+}
+
+func (a *allowance) within(want uint64) uint64 {
 	if a.most == 0 {
 		return want
 	}
 	a.short = a.short || want > a.left
-	want = min(want, a.left)
-	a.left -= want
-	return want
+	return min(want, a.left)
 }
 
 // drawAll takes all bytes that are wanted, or none.

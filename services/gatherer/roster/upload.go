@@ -266,6 +266,9 @@ func (u *Upload) draw(want uint64) uint64 {
 		return want
 	}
 	want = u.client.paced.draw(time.Now(), want)
+	if u.spec.Stream {
+		want = u.client.allowed.has(want) // others may need the room meanwhile
+	}
 	copies := u.copies()
 	given := u.roster.room.draw(want * copies)
 	drawn := given / copies
