@@ -48,6 +48,7 @@ func serveBy(t *testing.T, d *Desk, spec *groupv1.DeliverySpec) *unserved {
 		d.AttachAgent(name)
 	}
 	u := &unserved{newKeeper(d, delivery), t}
+	u.progress.claimed = true
 	u.stand(
 		&managerv1.TreeNode{Id: "member/s"},
 		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},

@@ -77,6 +77,10 @@ func TestOutcome(t *testing.T) {
 		{"unknown, one for long", facts{now: after(75), members: []memberFacts{unknown("u", 10), unknown("v", 20)}}, "due +1m20s"},
 		{"unknown for long, another under way", facts{now: after(90), members: []memberFacts{under, unknown("u", 10)}}, ""},
 
+		{"its program said nothing yet", facts{now: after(59), unclaimed: begin, members: []memberFacts{under}}, "due +1m0s"},
+		{"its program says nothing", facts{now: after(60), unclaimed: begin, members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
+		{"its program was not heard by another manager", facts{now: after(60), unclaimed: begin, sealed: true, members: []memberFacts{under}}, ""},
+		{"a stream that became too long", facts{now: after(1), stream: true, tooLong: ErrTooLarge, members: []memberFacts{under, done}}, "a:failed; ended failed"},
 		{"the sender is gone before the seal", facts{now: after(5), senderGone: after(5), members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
 		{"it is gone, all is handed over", facts{now: after(5), senderGone: after(1), sealed: true, handedOver: true, members: []memberFacts{under}}, "due +1m5s"},
 		{"it is gone, the rest may be on its way", facts{now: after(5), senderGone: after(4), sealed: true, members: []memberFacts{under}}, "due +9s"},
