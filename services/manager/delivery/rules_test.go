@@ -79,7 +79,7 @@ func TestOutcome(t *testing.T) {
 
 		{"its program said nothing yet", facts{now: after(59), unclaimed: begin, members: []memberFacts{under}}, "due +1m0s"},
 		{"its program says nothing", facts{now: after(60), unclaimed: begin, members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
-		{"its program was not heard by another manager", facts{now: after(60), unclaimed: begin, sealed: true, members: []memberFacts{under}}, ""},
+		{"its program was not heard by another manager", facts{now: after(60), unclaimed: begin, sealed: true, members: []memberFacts{under}}, "due +2m0s"},
 		{"a stream that became too long", facts{now: after(1), stream: true, tooLong: ErrTooLarge, members: []memberFacts{under, done}}, "a:failed; ended failed"},
 		{"the sender is gone before the seal", facts{now: after(5), senderGone: after(5), members: []memberFacts{under, done}}, "a:sender_lost; ended sender_lost"},
 		{"it is gone, all is handed over", facts{now: after(5), senderGone: after(1), sealed: true, handedOver: true, members: []memberFacts{under}}, "due +1m5s"},
