@@ -61,11 +61,13 @@ func (t *toldTree) complete(message *groupv1.WatchDeliveryResponse) {
 	delivery.Tree, delivery.TreeChanges, delivery.TreeClusters = t.nodes, t.changes, t.clusters
 }
 
-// watchWhole is for watches in which each message shows the whole of a thing. It takes the
+// watchWhole is for watches in which each message shows the whole of a thing, or is an empty heartbeat. It takes the
 // messages, over broken connections, until take says that the thing has ended.
-func watchWhole[M any](ctx context.Context, u *Uplink, what string, open func(context.Context) (receiver[M], error), take func(M) (ended bool, err error)) error {
+func watchWhole[M proto.Message](ctx context.Context, u *Uplink, what string, open func(context.Context) (receiver[M], error), take func(M) (ended bool, err error)) error {
+	isHeartbeat := func(message M) bool { return proto.Size(message) == 0 }
 	err := u.attend(ctx, what, func(ctx context.Context) error {
-		stream, err := open(ctx)
+		stream, end, err := heed(ctx, open, isHeartbeat)
+		defer end()
 		if err != nil {
 			return err
 		}

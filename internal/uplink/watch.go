@@ -112,13 +112,15 @@ func watch[M step[R, C], R, C any](
 	snapshot func([]R) error, change func(C) error,
 ) error {
 	var resume uint64
+	isHeartbeat := func(message M) bool { return len(message.GetSnapshot()) == 0 && len(message.GetChanges()) == 0 }
 	return u.attend(ctx, what, func(ctx context.Context) error {
-		stream, err := open(ctx, resume)
+		stream, end, err := heed(ctx, func(ctx context.Context) (receiver[M], error) { return open(ctx, resume) }, isHeartbeat)
+		defer end()
 		if err != nil {
 			return err
 		}
 		if resume == 0 {
-			if resume, err = takeSnapshot(stream, snapshot); err != nil {
+			if resume, err = takeSnapshot[M](stream, snapshot); err != nil {
 				return relist(err, &resume)
 			}
 		}

@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -56,6 +58,16 @@ type leadership struct {
 
 // leaderLinks is over how many connections a follower spreads what it passes on: each carries only so many streams.
 const leaderLinks = 16
+
+// leaderLink has a follower notice within 15 s that its way to the leader swallows what it passes on, so that its callers ask others, and find
+// the way again soon after it is open. A server takes pings that come this often.
+var leaderLink = []grpc.DialOption{
+	grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
+	grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
+		MinConnectTimeout: 3 * time.Second,
+	}),
+}
 
 // Registry returns the rules to write by; nil unless this manager leads.
 func (l *leadership) Registry() *group.Registry {
@@ -238,7 +250,8 @@ func (l *leadership) follow(leader store.Leader) {
 		return
 	}
 	for len(l.links) < leaderLinks {
-		link, err := grpc.NewClient("passthrough:///"+leader.Address, grpc.WithTransportCredentials(credentials.NewTLS(l.security)), uplink.Over(l.network))
+		over := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(l.security)), uplink.Over(l.network)}
+		link, err := grpc.NewClient("passthrough:///"+leader.Address, append(over, leaderLink...)...)
 		if err != nil {
 			l.log.Error("the leader's address cannot be used", "address", leader.Address, "error", err)
 			return

@@ -84,7 +84,7 @@ func TestC32LostReply(t *testing.T) {
 	}
 }
 
-// silencer passes connections on, and can lose what the server answers.
+// silencer passes connections on, and can lose what the server answers, and that it ends them.
 type silencer struct {
 	address string
 	mu      sync.Mutex
@@ -132,20 +132,22 @@ func (s *silencer) track(connections ...net.Conn) {
 }
 
 func (s *silencer) pass(to, from net.Conn, answers bool) {
-	defer to.Close()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
 		s.mu.Lock()
 		lose := answers && s.silent
 		s.mu.Unlock()
-		if lose {
+		if lose && err == nil {
 			continue
 		}
-		if _, err := to.Write(buffer[:n]); err != nil {
+		if err == nil {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			if !lose {
+				to.Close()
+			}
 			return
 		}
 	}

@@ -67,10 +67,14 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 	return leaderGone(stream.Context(), pump(newResponse, upstream.RecvMsg, stream.SendMsg))
 }
 
-// leaderGone turns what a caller sees when the connection to an earlier leader ends into an error that is worth a retry.
+// leaderGone turns what a caller sees when the connection to an earlier leader ends, or none comes about, into an error that is worth a retry,
+// by another manager if there is one. What the leader itself says has a reason, and stays as it is.
 func leaderGone(ctx context.Context, err error) error {
-	if status.Code(err) == codes.Canceled && ctx.Err() == nil {
+	switch said := status.Convert(err); {
+	case said.Code() == codes.Canceled && ctx.Err() == nil:
 		return fmt.Errorf("%w: the connection to the leader has ended", errNoLeader)
+	case said.Code() == codes.Unavailable && len(said.Details()) == 0:
+		return fmt.Errorf("%w: the leader is not reached: %s", errNoLeader, said.Message())
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (g *groupService) ListGroups(ctx context.Context, req *groupv1.ListGroupsRe
 }
 
 func (g *groupService) WatchGroups(req *groupv1.WatchGroupsRequest, stream groupv1.GroupService_WatchGroupsServer) error {
-	if err := g.server.View.Sync(stream.Context()); err != nil {
+	if err := g.server.View.SyncSoon(stream.Context()); err != nil {
 		return err
 	}
 	// A watcher that resumes may have to be told that the group is gone.

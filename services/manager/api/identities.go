@@ -124,14 +124,14 @@ func (i *identityService) RevokeIdentity(ctx context.Context, req *groupv1.Revok
 }
 
 func (i *identityService) WatchRevocations(req *groupv1.WatchRevocationsRequest, stream groupv1.IdentityService_WatchRevocationsServer) error {
-	if err := i.server.View.Sync(stream.Context()); err != nil {
+	if err := i.server.View.SyncSoon(stream.Context()); err != nil {
 		return err
 	}
 	return i.server.View.WatchRevocations(stream.Context(), store.Revision(req.GetResumeRevision()), stream.Send)
 }
 
 func (i *identityService) WatchGrants(req *groupv1.WatchGrantsRequest, stream groupv1.IdentityService_WatchGrantsServer) error {
-	if err := i.server.View.Sync(stream.Context()); err != nil {
+	if err := i.server.View.SyncSoon(stream.Context()); err != nil {
 		return err
 	}
 	return i.server.View.WatchGrants(stream.Context(), store.Revision(req.GetResumeRevision()), stream.Send)

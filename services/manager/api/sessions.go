@@ -137,7 +137,7 @@ func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream g
 	if err := s.server.mayUse(stream.Context(), req.GetGroup()); err != nil {
 		return err
 	}
-	if err := s.server.View.Sync(stream.Context()); err != nil {
+	if err := s.server.View.SyncSoon(stream.Context()); err != nil {
 		return err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/store/storetest"
 )
 
-// A cluster elsewhere that has no room says so also to managers that do not write, until its alarm is off.
+// A cluster elsewhere that has no room says so also to managers that do not write, until its alarm is off, whichever of its members are away.
 func TestAlarmOfAClusterIsKnown(t *testing.T) {
-	etcd := storetest.StartEtcd(t)
-	s, err := store.OpenExternal(t.Context(), []string{etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))
+	etcd, away := storetest.StartEtcd(t), "http://"+testprocess.FreeAddress(t)
+	s, err := store.OpenExternal(t.Context(), []string{away, etcd.Endpoint}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

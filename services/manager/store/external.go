@@ -91,13 +91,17 @@ func watchAlarms(client *clientv3.Client) *alarms {
 	return a
 }
 
+// alarmTimeout is how long a member of a cluster is asked for, even one at whose address nothing listens: the client waits until something does.
+const alarmTimeout = 3 * time.Second
+
 // look asks once. Members of a cluster that do not answer are passed over; if none answers, the cluster is taken to be as it was. Asking for
 // the alarms themselves would be a write to the cluster's log.
 func (a *alarms) look(ctx context.Context, client *clientv3.Client) {
-	ctx, cancel := context.WithTimeout(ctx, alarmPause)
-	defer cancel()
 	for _, endpoint := range client.Endpoints() {
-		if status, err := client.Status(ctx, endpoint); err == nil {
+		asking, cancel := context.WithTimeout(ctx, alarmTimeout)
+		status, err := client.Status(asking, endpoint)
+		cancel()
+		if err == nil {
 			a.full.Store(slices.ContainsFunc(status.Errors, func(said string) bool { return strings.Contains(said, nospace) }))
 			return
 		}

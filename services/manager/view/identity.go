@@ -75,7 +75,7 @@ func watchIdentities[R proto.Message](
 			return err
 		}
 	}
-	return follow(ctx, after,
+	return follow(ctx, v, after,
 		func(after store.Revision) ([]R, store.Revision, <-chan struct{}, error) {
 			v.mu.RLock()
 			defer v.mu.RUnlock()

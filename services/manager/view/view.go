@@ -27,6 +27,7 @@ type View struct {
 	mu         sync.RWMutex
 	revision   store.Revision
 	advanced   chan struct{} // closed when the revision grows
+	fresh      time.Time     // everything that was acknowledged before is shown
 	groups     map[string]*group
 	groupLog   changeLog[*groupv1.GroupChange]
 	agents     map[string]Agent
@@ -120,6 +121,11 @@ const rereadPause = 200 * time.Millisecond
 // holds the state. It gives up only on a damaged store.
 func (v *View) Run(ctx context.Context, loaded func()) error {
 	loaded = sync.OnceFunc(loaded)
+	keeping, end := context.WithCancel(ctx)
+	var kept sync.WaitGroup
+	defer kept.Wait()
+	defer end()
+	kept.Go(func() { v.keepFresh(keeping) })
 	for ctx.Err() == nil {
 		err := v.follow(ctx, loaded)
 		switch {
@@ -223,9 +229,14 @@ func (v *View) Await(ctx context.Context, revision store.Revision) error {
 // Sync returns when the view shows everything that was acknowledged before the
 // call, by whichever manager: what is read then is linearizable.
 func (v *View) Sync(ctx context.Context) error {
+	began := time.Now()
 	now, err := v.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	return v.Await(ctx, now)
+	if err := v.Await(ctx, now); err != nil {
+		return err
+	}
+	v.noteFresh(began)
+	return nil
 }

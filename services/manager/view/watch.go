@@ -44,7 +44,7 @@ func (v *View) WatchGroups(ctx context.Context, name string, after store.Revisio
 			return err
 		}
 	}
-	return follow(ctx, after,
+	return follow(ctx, v, after,
 		func(after store.Revision) ([]*groupv1.GroupChange, store.Revision, <-chan struct{}, error) {
 			v.mu.RLock()
 			defer v.mu.RUnlock()
@@ -116,7 +116,7 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 			return err
 		}
 	}
-	return follow(ctx, after,
+	return follow(ctx, v, after,
 		func(after store.Revision) ([]*groupv1.MemberChange, store.Revision, <-chan struct{}, error) {
 			v.mu.RLock()
 			defer v.mu.RUnlock()
@@ -138,13 +138,20 @@ func (v *View) WatchMembers(ctx context.Context, name string, after store.Revisi
 
 // follow sends what next returns until ctx is done. A slow receiver holds up
 // nobody: changes wait in the log, and when they are gone from there, next says so.
+// A heartbeat says that nothing else has changed, so there is none where that is not known.
 func follow[C proto.Message](
-	ctx context.Context, after store.Revision,
+	ctx context.Context, v *View, after store.Revision,
 	next func(store.Revision) ([]C, store.Revision, <-chan struct{}, error),
 	send func([]C, store.Revision) error,
 ) error {
 	heartbeat := time.NewTicker(watchHeartbeat)
 	defer heartbeat.Stop()
+	beat := func() error {
+		if err := v.checkFresh(); err != nil {
+			return err
+		}
+		return send(nil, after)
+	}
 	for {
 		changes, last, more, err := next(after)
 		if err != nil {
@@ -161,7 +168,7 @@ func follow[C proto.Message](
 			}
 			wait = nil // collect a little before looking again
 		}
-		if err := awaitChange(ctx, wait, heartbeat.C, func() error { return send(nil, after) }); err != nil {
+		if err := awaitChange(ctx, wait, heartbeat.C, beat); err != nil {
 			return err
 		}
 	}
