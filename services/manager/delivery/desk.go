@@ -120,9 +120,9 @@ func (d *Desk) Run(ctx context.Context) error {
 	for _, k := range d.allKeepers() {
 		start(k)
 	}
-	sweep, forget := time.NewTicker(sweepInterval), time.NewTicker(forgetInterval)
+	keeping.Go(func() { d.forget(ctx) })
+	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
-	defer forget.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -136,8 +136,6 @@ func (d *Desk) Run(ctx context.Context) error {
 			for _, k := range d.unkept() {
 				start(k)
 			}
-		case <-forget.C:
-			d.forgetOld(ctx)
 		}
 	}
 }
