@@ -33,6 +33,8 @@ const (
 	sweepInterval = time.Second
 	// forgetInterval is how often the desk looks for old deliveries.
 	forgetInterval = 10 * time.Second
+	// leastStep is by how much the date has to be set to be noticed: clocks that are only made faster or slower never are off by so much in a moment.
+	leastStep = time.Second
 )
 
 // Desk is the state and the rules of deliveries at the manager that leads.
@@ -48,6 +50,7 @@ type Desk struct {
 	started time.Time
 	ended   chan struct{} // closed when the desk is no longer kept
 	opened  chan *keeper  // keepers to be started
+	looked  time.Time     // when it was last looked whether the date was set; only the desk's goroutine touches this
 
 	mu       sync.Mutex
 	keepers  map[string]*keeper
@@ -80,7 +83,7 @@ type seat struct {
 func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identity.Source, distances *survey.Survey, hearing Hearing, metrics *Metrics, log *slog.Logger) *Desk {
 	d := &Desk{
 		ledger: by, store: from, view: shown, signer: signer, survey: distances, hearing: hearing, metrics: metrics,
-		log: log.With("term", by.Term().Number), started: time.Now(),
+		log: log.With("term", by.Term().Number), started: time.Now(), looked: time.Now(),
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),
 		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
@@ -117,9 +120,9 @@ func (d *Desk) Run(ctx context.Context) error {
 	for _, k := range d.allKeepers() {
 		start(k)
 	}
-	sweep, forget := time.NewTicker(sweepInterval), time.NewTicker(forgetInterval)
+	keeping.Go(func() { d.forget(ctx) })
+	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
-	defer forget.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,11 +132,10 @@ func (d *Desk) Run(ctx context.Context) error {
 		case k := <-d.opened:
 			start(k)
 		case <-sweep.C:
+			d.lookAtDate(time.Now())
 			for _, k := range d.unkept() {
 				start(k)
 			}
-		case <-forget.C:
-			d.forgetOld(ctx)
 		}
 	}
 }
@@ -220,6 +222,19 @@ func (d *Desk) allKeepers() []*keeper {
 		keepers = append(keepers, k)
 	}
 	return keepers
+}
+
+// lookAtDate has all deliveries looked at if the date was set, or the machine suspended, since it was called last: the capabilities that nodes
+// hold may be out of force by the date.
+func (d *Desk) lookAtDate(now time.Time) {
+	step := now.Round(0).Sub(d.looked.Round(0)) - now.Sub(d.looked) // the second is by the monotonic clock
+	d.looked = now
+	if step.Abs() < leastStep {
+		return
+	}
+	for _, k := range d.allKeepers() {
+		k.poke()
+	}
 }
 
 // poke has a delivery looked at.

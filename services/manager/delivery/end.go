@@ -173,6 +173,21 @@ const (
 	maxReceipts   = 500_000
 )
 
+// forget forgets what is old, now and then, until ctx is done. After a leader was away for long that may be thousands of deliveries, one after the
+// other: nobody waits for it.
+func (d *Desk) forget(ctx context.Context) {
+	ticker := time.NewTicker(forgetInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			d.forgetOld(ctx)
+		}
+	}
+}
+
 // forgetOld deletes deliveries that ended long ago, or that are too many, and the trees of deliveries that are no longer kept. It also forgets
 // agents that are gone.
 func (d *Desk) forgetOld(ctx context.Context) {

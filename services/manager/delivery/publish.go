@@ -21,6 +21,15 @@ type capability struct {
 	issued time.Time
 }
 
+// left returns for how long it need not be renewed: by the date, as those who check it go by that. Where the date was set, or the machine
+// suspended, no other clock knows that it is too old, or not yet in force.
+func (c capability) left(now time.Time) time.Duration {
+	if age := now.Round(0).Sub(c.issued.Round(0)); age >= 0 {
+		return identity.CapabilityRenewal - age
+	}
+	return 0
+}
+
 // publish tells everybody whose duty changed, and returns when the next capability is due.
 func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) {
 	next := k.assignments(delivery, now)
@@ -51,7 +60,7 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 		k.desk.assign(k.group, k.id, changed, next)
 	}
 	for _, held := range k.capabilities {
-		due = moment.Soonest(due, held.issued.Add(identity.CapabilityRenewal))
+		due = moment.Soonest(due, now.Add(held.left(now)))
 	}
 	if !delivery.Running() && now.Before(agentsUntil(delivery)) {
 		due = moment.Soonest(due, agentsUntil(delivery))
@@ -204,7 +213,7 @@ func (k *keeper) capability(id identity.ID, assignment *groupv1.Assignment, now 
 	held, has := k.capabilities[id]
 	duty := identity.Duty(assignment.GetDuty())
 	done := assignment.GetEnded() && id.Role == identity.Member
-	if has && held.duty == duty && now.Before(held.issued.Add(identity.CapabilityRenewal)) {
+	if has && held.duty == duty && held.left(now) > 0 {
 		return held.token
 	}
 	if done {

@@ -32,6 +32,7 @@ type Ledger struct {
 
 	mu     sync.Mutex
 	memory store.Lease // for what is to be remembered for a while
+	taken  time.Time   // when it was asked for
 }
 
 // Open returns the ledger of a term.
@@ -44,28 +45,32 @@ func (l *Ledger) Term() *store.Term { return l.term }
 
 // Renew takes a fresh lease for what is to be remembered.
 func (l *Ledger) Renew(ctx context.Context) error {
+	_, err := l.renew(ctx)
+	return err
+}
+
+func (l *Ledger) renew(ctx context.Context) (store.Lease, error) {
+	asked := time.Now()
 	lease, err := l.store.Grant(ctx, rememberFor+RenewalInterval)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.memory = lease
-	return nil
+	l.memory, l.taken = lease, asked
+	return lease, nil
 }
 
-// Lease returns the lease for what is to be remembered for a while, taking one if there is none yet.
+// Lease returns the lease for what is to be remembered for a while, taking one if there is none yet, or if it is about to end, or has: where the
+// store had no room for long, none could be renewed.
 func (l *Ledger) Lease(ctx context.Context) (store.Lease, error) {
 	l.mu.Lock()
-	lease := l.memory
+	lease, taken := l.memory, l.taken
 	l.mu.Unlock()
-	if lease != 0 {
+	if lease != 0 && time.Since(taken) < rememberFor {
 		return lease, nil
 	}
-	if err := l.Renew(ctx); err != nil {
-		return 0, err
-	}
-	return l.Lease(ctx)
+	return l.renew(ctx)
 }
 
 // MaxRequestID is how long a request id can be.
