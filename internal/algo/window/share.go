@@ -158,7 +158,7 @@ func (h *history) reason() Reason {
 // host increase, […] the bandwidth of the link other than the access link is a bottleneck"
 // (001 §3.3).
 func (h *history) bottleneck(mode mode, seen summary) Bottleneck {
-	disturbed := !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
+	disturbed := h.isDisturbed()
 	queued := seen.queue > seen.stands(seen.delivered)
 	switch {
 	case !h.client.Active || len(h.client.Connections) == 0:
