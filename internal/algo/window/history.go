@@ -13,6 +13,7 @@ type history struct {
 	// rtt is its round trip now, base the one without a queue. Zero is unknown.
 	rtt, base time.Duration
 	shorter   bool // base has just become shorter
+	doubt     doubt
 	// rate is what its windows are made for, counted how much of that the plan reckons with, and
 	// rule by which rule it got that.
 	rate, counted Rate
@@ -90,15 +91,15 @@ func (h *history) observe(now time.Time, span time.Duration, c Client, served fl
 // trips finds the round trips: the mean of connections over which something comes, and the least
 // of all, as their path is the same.
 func (h *history) trips() {
-	sum, n := time.Duration(0), time.Duration(0)
+	sum, n, least := time.Duration(0), time.Duration(0), time.Duration(0)
 	h.initial = 0
 	before := h.base
 	for _, one := range h.client.Connections {
 		h.long = h.long || one.Received >= shortBytes
 	}
 	for _, one := range h.client.Connections {
-		if one.LeastRTT > 0 && (h.base == 0 || one.LeastRTT < h.base) {
-			h.base = one.LeastRTT
+		if one.LeastRTT > 0 && (least == 0 || one.LeastRTT < least) {
+			least = one.LeastRTT
 		}
 		if one.RTT > 0 && !one.Idle {
 			sum, n = sum+one.RTT, n+1
@@ -107,6 +108,7 @@ func (h *history) trips() {
 			h.initial++
 		}
 	}
+	h.learn(least)
 	if n > 0 {
 		h.rtt = max(sum/n, h.base)
 	}
