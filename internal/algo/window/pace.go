@@ -11,7 +11,7 @@ const muchLess = 2
 func (h *history) pace(queue time.Duration) Rate {
 	least, takes := 0., h.meant.bytes(h.trip()+queue+reading)
 	for _, one := range h.client.Connections {
-		least += floorSegments * float64(min(one.MSS, usualMSS))
+		least += float64(FloorSegments * one.MSS)
 	}
 	if h.paced == 0 {
 		takes *= muchLess
