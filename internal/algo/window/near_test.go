@@ -76,6 +76,21 @@ func TestWhoseWindowsCannotBeSmallEnoughIsPaced(t *testing.T) {
 	b.wantPace(b.advance(3*second, alone), 0, 0) // 8 Mbit/s over 14 ms are 14,000 bytes
 }
 
+// A target, or a link, that is said to be more than any link has is still a target, or a link.
+func TestTargetOfMoreThanAnyLink(t *testing.T) {
+	for _, link := range []float64{10, 2e7} {
+		facts := long(100*ms, 100*ms)
+		facts.Link.Rate = mbits(link)
+		first, second := &facts.Clients[0], &facts.Clients[1]
+		first.Target, first.Priority = 2e12, 9
+		second.Target, second.Cap = mbits(link/2), 2e12
+		d := newBench(t, window.Groupcast, window.Options{}).step(facts)
+		if all := min(facts.Link.Rate, 1.25e12); d.Available != all || d.Shares[0].Rate < .99*all || d.Shares[0].Reason != window.Priority {
+			t.Errorf("of %v: %v", facts.Link.Rate, d)
+		}
+	}
+}
+
 // Where segments are jumbo frames, the least windows are of three of those: over 12 ms they bring 15 Mbit/s, of which one that is to have
 // 5 is asked for that. Memory that has no room for more is divided by as much.
 func TestLeastWindowsOfJumboFrames(t *testing.T) {
