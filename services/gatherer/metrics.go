@@ -60,7 +60,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 		counted: make(map[string]uint64), came: make(map[uint64]segments),
 		rate:        gauges("received_bytes_per_second", "What clients got in the controller's last round, by priority.", "priority"),
-		target:      gauges("target_bytes_per_second", "What the clients that have something to send should get, by priority.", "priority"),
+		target:      gauges("target_bytes_per_second", "What the clients that have something to send should get, by priority. One that sends less than it may has nothing more to send.", "priority"),
 		below:       gauges("clients_below_target", "Clients that have something to send and got less than 95 % of their target in the last round, by priority.", "priority"),
 		connections: gauges("connections", "Data connections, by the state that the controller has them in.", "state"),
 		windows:     gauges("window_bytes", "The sum of the windows that connections are shown, by priority.", "priority"),
@@ -124,7 +124,7 @@ func (m *metrics) note(round controller.Round, clients []roster.Status) {
 	for i, client := range round.Facts.Clients {
 		m.noteClient(next, client, round.Decision.Shares[i])
 	}
-	m.noteFairness(next, round.Facts.Clients)
+	m.noteFairness(next, round)
 	m.shown.give(next)
 	m.shown = next
 	paused := 0
@@ -167,11 +167,17 @@ func (s sums) give(next sums) {
 	}
 }
 
+// sends reports whether a client has something to send. One that leaves its windows unused has nothing more: an upload that is open says
+// little, as of a log that is followed.
+func sends(client window.Client, share window.Share) bool {
+	return client.Active && share.Bottleneck != window.AtClient
+}
+
 // noteFairness compares what those clients get that have something to send.
-func (m *metrics) noteFairness(shown sums, clients []window.Client) {
+func (m *metrics) noteFairness(shown sums, round controller.Round) {
 	var rates, parts []float64
-	for _, client := range clients {
-		if !client.Active {
+	for i, client := range round.Facts.Clients {
+		if !sends(client, round.Decision.Shares[i]) {
 			continue
 		}
 		rates = append(rates, float64(client.Throughput))
@@ -191,7 +197,7 @@ func (m *metrics) noteClient(shown sums, client window.Client, share window.Shar
 	shown.add(m.rate, priority, float64(client.Throughput))
 	shown.add(m.clients, string(share.Bottleneck), 1)
 	below := 0.0
-	if client.Active {
+	if sends(client, share) {
 		shown.add(m.target, priority, float64(client.Target))
 		if client.Throughput < nearly*client.Target {
 			below = 1

@@ -68,9 +68,35 @@ func TestFairnessIsOfThoseThatSend(t *testing.T) {
 		window.Client{Name: "free", Active: true, Throughput: 100},
 	))
 	wants(.5, 2./3)
+	followed := round(
+		window.Client{Name: "a", Active: true, Target: 100, Throughput: 100},
+		window.Client{Name: "log", Active: true, Target: 200, Throughput: 1},
+	)
+	followed.Decision.Shares[1].Bottleneck = window.AtClient
+	metrics.Note(followed)
+	wants(1, 1)
 	metrics.Note(round(window.Client{Name: "a", Target: 100}))
 	if got := values(t, registry, "groupcast_gatherer_fairness"); len(got) != 0 {
 		t.Errorf("with nobody to send, fairness %v", got)
+	}
+}
+
+// A client that is open and sends less than it may, as a log that is followed, misses nothing; one that is kept from its target does.
+func TestOnlyThoseThatSendAreBelowTheirTargets(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	seen := round(
+		window.Client{Name: "log", Active: true, Target: 200, Throughput: 1},
+		window.Client{Name: "slow", Active: true, Target: 100, Throughput: 50},
+		window.Client{Name: "fast", Active: true, Target: 100, Throughput: 120},
+	)
+	for i, bottleneck := range []window.Bottleneck{window.AtClient, window.Elsewhere, window.None} {
+		seen.Decision.Shares[i].Bottleneck = bottleneck
+	}
+	gatherer.NewMetrics(registry).Note(seen)
+	for name, want := range map[string]float64{"clients_below_target": 1, "target_bytes_per_second": 200, "received_bytes_per_second": 171} {
+		if got := values(t, registry, "groupcast_gatherer_"+name)["0"]; got != want {
+			t.Errorf("%s: %g, want %g", name, got, want)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func summarize(all []*history) summary {
 		}
 		s.initial += h.initial
 		s.later += len(h.client.Connections) - h.initial
-		if !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime {
+		if h.isDisturbed() {
 			disturbed++
 		}
 	}

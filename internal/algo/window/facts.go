@@ -53,10 +53,10 @@ type Connection struct {
 	// Age is how long ago it was accepted.
 	Age time.Duration
 	// RTT is the round trip as the kernel has it now; LeastRTT the least that was seen on this
-	// connection. Zero is unknown. At a receiver that is tcpi_rcv_rtt: tcpi_rtt stays what it was
+	// connection in the last minutes. Zero is unknown. At a receiver that is tcpi_rcv_rtt: tcpi_rtt stays what it was
 	// when the connection was opened, and shows no queue.
 	RTT, LeastRTT time.Duration
-	// MSS is how many bytes a segment has. Zero is unknown.
+	// MSS is how many bytes a segment has that comes, as far as is known. Zero is unknown.
 	MSS int
 	// Throughput is what came over it since the last step; Received all that did.
 	Throughput Rate

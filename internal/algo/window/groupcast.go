@@ -1,6 +1,7 @@
 package window
 
 import (
+	"slices"
 	"time"
 )
 
@@ -106,14 +107,26 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 	claims := make([]claim, len(all))
 	below, holds := g.precedence.step(now, all)
 	for i, h := range all {
-		claims[i] = h.claim(seen, holds && h.client.Priority < below)
+		claims[i] = h.claim(h.use, seen, holds && h.client.Priority < below)
 	}
 	rates, rule := divide(available, claims)
+	// A client that is quiet has the window that would be its own if it were not, and so begins at once: when it does, it is
+	// reckoned with in the next step.
+	ready := rates
+	if slices.ContainsFunc(all, (*history).isQuiet) {
+		for i, h := range all {
+			claims[i] = h.claim(h.reach, seen, holds && h.client.Priority < below)
+		}
+		ready, _ = divide(available, claims)
+	}
 	for i, h := range all {
 		h.rate, h.counted, h.rule = rates[i], rates[i], rule
+		if h.isQuiet() {
+			h.rate = max(rates[i], ready[i])
+		}
 		if rule == Surplus && mode != short {
 			// A window for the whole target costs nothing while it is not used.
-			h.rate = max(rates[i], min(h.client.Target, h.path.limit(h.client.Target)))
+			h.rate = max(h.rate, min(h.client.Target, h.path.limit(h.client.Target)))
 		}
 	}
 }

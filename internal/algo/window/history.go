@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -12,24 +13,26 @@ type history struct {
 	// rtt is its round trip now, base the one without a queue. Zero is unknown.
 	rtt, base time.Duration
 	shorter   bool // base has just become shorter
+	doubt     doubt
 	// rate is what its windows are made for, counted how much of that the plan reckons with, and
 	// rule by which rule it got that.
 	rate, counted Rate
 	rule          Reason
 	// meant is the rate together with what it is owed and a reserve.
 	meant Rate
-	// use is what it is thought to be able to use; infinite while it uses all that it may.
-	use     Rate
-	usual   Rate          // throughput in the mean of the last seconds
-	recent  [4]Rate       // throughput in the last steps, the latest first
-	plans   [4]Rate       // what the windows were made for in these steps
-	leaves  int           // steps in a row in which it left some of its windows unused
-	long    bool          // it has sent more than a short transfer
-	drained bool          // the queue has run empty since
-	hidden  time.Duration // the longest queue that may be hidden in its round trip
-	aside   bool          // it has no part in the queue that others see
-	stood   time.Duration // the queue that it saw when the queue was last to run empty
-	initial int           // connections that may turn out to be short
+	// use is what it is thought to use in the next step, infinite while it uses all that it may; reach is what it may turn out to
+	// use. Both are the same but for a client that is quiet.
+	use, reach Rate
+	usual      Rate          // throughput in the mean of the last seconds
+	recent     [4]Rate       // throughput in the last steps, the latest first
+	plans      [4]Rate       // what the windows were made for in these steps
+	leaves     int           // steps in a row in which it left some of its windows unused
+	long       bool          // it has sent more than a short transfer
+	drained    bool          // the queue has run empty since
+	hidden     time.Duration // the longest queue that may be hidden in its round trip
+	aside      bool          // it has no part in the queue that others see
+	stood      time.Duration // the queue that it saw when the queue was last to run empty
+	initial    int           // connections that may turn out to be short
 	// owed is how many bytes it is behind its target.
 	owed float64
 	// gain corrects the windows by what they bring. free is whether it may grow: the link has
@@ -88,15 +91,15 @@ func (h *history) observe(now time.Time, span time.Duration, c Client, served fl
 // trips finds the round trips: the mean of connections over which something comes, and the least
 // of all, as their path is the same.
 func (h *history) trips() {
-	sum, n := time.Duration(0), time.Duration(0)
+	sum, n, least := time.Duration(0), time.Duration(0), time.Duration(0)
 	h.initial = 0
 	before := h.base
 	for _, one := range h.client.Connections {
 		h.long = h.long || one.Received >= shortBytes
 	}
 	for _, one := range h.client.Connections {
-		if one.LeastRTT > 0 && (h.base == 0 || one.LeastRTT < h.base) {
-			h.base = one.LeastRTT
+		if one.LeastRTT > 0 && (least == 0 || one.LeastRTT < least) {
+			least = one.LeastRTT
 		}
 		if one.RTT > 0 && !one.Idle {
 			sum, n = sum+one.RTT, n+1
@@ -105,6 +108,7 @@ func (h *history) trips() {
 			h.initial++
 		}
 	}
+	h.learn(least)
 	if n > 0 {
 		h.rtt = max(sum/n, h.base)
 	}
@@ -148,15 +152,18 @@ func (h *history) granted() Rate {
 }
 
 // watch finds what the client can use. What it leaves unused for two steps goes to others: "the excess
-// buffer is reassigned to other connections" (001 §5.1).
+// buffer is reassigned to other connections" (001 §5.1). One that is quiet, which has sent less than a segment per round trip,
+// could use far more at once, most of all over a short path. That is left to it in windows, but nobody goes without for it.
 func (h *history) watch() {
 	if h.client.Throughput >= leavesShare*h.granted() || h.initial > 0 && h.leaves == 0 {
 		h.leaves = 0
 	} else {
 		h.leaves++
 	}
-	reach := max(h.recent[0], h.recent[1])*usableShare + Rate(usableSegments*float64(h.client.mss())/h.trip().Seconds())
+	used, most := max(h.recent[0], h.recent[1])*usableShare, slices.Max(h.recent[:])
+	reach := used + usableSegments*h.segments(h.trip())
 	h.usual += (h.client.Throughput - h.usual) / usualSteps
+	h.reach = 0
 	switch {
 	case h.initial > 0 || len(h.client.Connections) == 0:
 		// A short transfer is over before others could make room for it: they always leave what such transfers need.
@@ -166,15 +173,32 @@ func (h *history) watch() {
 		}
 	case !h.client.Active:
 		h.use = h.client.Throughput
+	case h.leaves >= leavesAfter && !h.isDisturbed() && most < h.segments(max(h.rtt, h.trip())): // with losses others may be the reason
+		h.use, h.reach = used+usableSegments*most, reach
 	case h.leaves >= leavesAfter:
 		h.use = reach
 	default:
 		h.use = Rate(math.Inf(1))
 	}
+	h.reach = max(h.use, h.reach)
 }
 
-// flows reports whether something comes whose round trip is known.
-func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 }
+// segments returns how much a segment per round trip is.
+func (h *history) segments(trip time.Duration) Rate {
+	return Rate(float64(h.client.mss()) / trip.Seconds())
+}
+
+// isQuiet reports whether it sends next to nothing, and nothing is known to hold it up.
+func (h *history) isQuiet() bool { return h.reach > h.use }
+
+// isDisturbed reports whether segments were missing on the way of late.
+func (h *history) isDisturbed() bool {
+	return !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
+}
+
+// flows reports whether something comes whose round trip is known. Of a client that is quiet it is of long ago, or as long as the other
+// end takes to acknowledge a heartbeat.
+func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 && !h.isQuiet() }
 
 // delay returns how long what it sends waits on its way.
 func (h *history) delay() time.Duration { return h.rtt - h.base }
@@ -227,13 +251,13 @@ func (h *history) account(span time.Duration) {
 	}
 }
 
-// claim returns what it may claim.
-func (h *history) claim(seen summary, held bool) claim {
+// claim returns what it may claim if it can use so much.
+func (h *history) claim(use Rate, seen summary, held bool) claim {
 	c := h.client
 	if !c.Active && h.long {
 		return claim{}
 	}
-	limit, weight := min(h.use, h.path.limit(c.Target)), float64(c.Target)
+	limit, weight := min(use, h.path.limit(c.Target)), float64(c.Target)
 	if c.Cap > 0 {
 		limit = min(limit, c.Cap)
 	}

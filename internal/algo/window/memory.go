@@ -18,7 +18,7 @@ func claimOn(share Share, c Client) claim {
 
 // leastWindow returns the size below which a connection's window is not cut, if that is possible.
 func (c Connection) leastWindow(w Window) float64 {
-	return min(float64(w.Bytes), floorSegments*float64(min(c.MSS, usualMSS)))
+	return min(float64(w.Bytes), float64(FloorSegments*c.MSS))
 }
 
 // fit adds the windows up, and makes them smaller if they are more than the memory: all keep their least, then what targets
@@ -87,5 +87,5 @@ func (g *groupcast) spare(first int, decision Decision, facts Facts) int {
 		}
 	}
 	free := max(0, memory-held) / newcomers
-	return min(first, max(free, floorSegments*usualMSS))
+	return min(first, max(free, FloorSegments*usualMSS))
 }

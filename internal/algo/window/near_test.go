@@ -76,6 +76,42 @@ func TestWhoseWindowsCannotBeSmallEnoughIsPaced(t *testing.T) {
 	b.wantPace(b.advance(3*second, alone), 0, 0) // 8 Mbit/s over 14 ms are 14,000 bytes
 }
 
+// A target, or a link, that is said to be more than any link has is still a target, or a link.
+func TestTargetOfMoreThanAnyLink(t *testing.T) {
+	for _, link := range []float64{10, 2e7} {
+		facts := long(100*ms, 100*ms)
+		facts.Link.Rate = mbits(link)
+		first, second := &facts.Clients[0], &facts.Clients[1]
+		first.Target, first.Priority = 2e12, 9
+		second.Target, second.Cap = mbits(link/2), 2e12
+		d := newBench(t, window.Groupcast, window.Options{}).step(facts)
+		if all := min(facts.Link.Rate, 1.25e12); d.Available != all || d.Shares[0].Rate < .99*all || d.Shares[0].Reason != window.Priority {
+			t.Errorf("of %v: %v", facts.Link.Rate, d)
+		}
+	}
+}
+
+// Where segments are jumbo frames, the least windows are of three of those: over 12 ms they bring 15 Mbit/s, of which one that is to have
+// 5 is asked for that. Memory that has no room for more is divided by as much.
+func TestLeastWindowsOfJumboFrames(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	facts := near(30, 5)
+	facts.Link.Rate = mbits(35)
+	facts.Clients[0].Target, facts.Clients[0].Minimum, facts.Clients[1].Target = mbits(30), mbits(30), mbits(5)
+	second := &facts.Clients[1]
+	second.Connections = second.Connections[:1]
+	second.Connections[0].Throughput = mbits(5)
+	facts.Clients[0].Connections[0].Window, second.Connections[0].Window = 315e3, 3*8948
+	facts.Clients[0].Connections[0].MSS, second.Connections[0].MSS = 8948, 8948
+	d := b.step(facts)
+	b.wantPace(d, 1, 5)
+	if got := d.Shares[1].Windows[0].Bytes; got != 3*8948 {
+		t.Errorf("a window of %d bytes, want three segments of 8948", got)
+	}
+	facts.Link.Memory = 6 * 8948
+	b.wantBytes(b.step(facts), 3*8948, 3*8948)
+}
+
 // What a client lacks may not be what others have: they are held to their targets for 5 s, and again after 10 s, after 20 s, and so on,
 // even if the client seems to have its target for a moment in between.
 func TestOthersAreHeldNoLongerThanItHelps(t *testing.T) {

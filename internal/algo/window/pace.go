@@ -11,7 +11,7 @@ const muchLess = 2
 func (h *history) pace(queue time.Duration) Rate {
 	least, takes := 0., h.meant.bytes(h.trip()+queue+reading)
 	for _, one := range h.client.Connections {
-		least += floorSegments * float64(min(one.MSS, usualMSS))
+		least += float64(FloorSegments * one.MSS)
 	}
 	if h.paced == 0 {
 		takes *= muchLess
@@ -67,8 +67,8 @@ func (p *precedence) step(now time.Time, all []*history) (below int, holds bool)
 // lacks reports whether a client has less than its target although, as far as is known, it would send that much and its own path
 // would carry it.
 func (h *history) lacks() bool {
-	c, disturbed := h.client, !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
-	if !c.Active || h.path.narrow || len(c.Connections) == 0 || h.leaves > 0 && !disturbed && !h.waits() {
+	c := h.client
+	if !c.Active || h.path.narrow || len(c.Connections) == 0 || h.leaves > 0 && !h.isDisturbed() && !h.waits() {
 		return false
 	}
 	return max(h.recent[0], h.recent[1]) < lacksBelow*c.Target
@@ -76,4 +76,4 @@ func (h *history) lacks() bool {
 
 // waits reports whether what a client sends waits in a queue. A kernel lets each connection put only a little into the queue of its own
 // interface: if that interface is the narrow one, and others send over it, too, no window is ever full.
-func (h *history) waits() bool { return h.delay() > max(leastQueue, h.base/2) }
+func (h *history) waits() bool { return h.flows() && h.delay() > max(leastQueue, h.base/2) }

@@ -33,7 +33,7 @@ const (
 // taken to be narrow.
 func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure bool) {
 	p.queue = 0
-	disturbed := !h.disturbed.IsZero() && now.Sub(h.disturbed) < owedTime
+	disturbed := h.isDisturbed()
 	if h.leaves == 0 || disturbed { // otherwise the client waits, and not its segments
 		p.queue = max(0, h.delay()-shared)
 	}

@@ -26,7 +26,7 @@ const (
 // meet zero, infinity or what is not a number. What cannot be true counts as unknown, so
 // that a client that lies gains nothing, and the others lose nothing.
 func sane(facts Facts) Facts {
-	facts.Link.Rate, facts.Link.Others = facts.Link.Rate.sane(), facts.Link.Others.sane()
+	facts.Link.Rate, facts.Link.Others = facts.Link.Rate.wanted(), facts.Link.Others.sane()
 	facts.Link.Memory = max(0, facts.Link.Memory)
 	clients := make([]Client, len(facts.Clients))
 	total := 0
@@ -35,7 +35,7 @@ func sane(facts Facts) Facts {
 	}
 	connections := make([]Connection, 0, total)
 	for i, c := range facts.Clients {
-		c.Target, c.Minimum, c.Cap, c.Throughput = c.Target.sane(), c.Minimum.sane(), c.Cap.sane(), c.Throughput.sane()
+		c.Target, c.Minimum, c.Cap, c.Throughput = c.Target.wanted(), c.Minimum.wanted(), c.Cap.wanted(), c.Throughput.sane()
 		c.Target = cmp.Or(c.Target, c.Minimum) // a client without a target is to have its minimum
 		if c.Cap > 0 {
 			c.Target = min(c.Target, c.Cap)
@@ -59,6 +59,9 @@ func (r Rate) sane() Rate {
 	}
 	return r
 }
+
+// wanted returns a rate of the policy. More than any link has is as much as there is.
+func (r Rate) wanted() Rate { return min(r, mostRate).sane() }
 
 func (c Connection) sane() Connection {
 	c.Throughput, c.Window, c.Age = c.Throughput.sane(), min(max(0, c.Window), math.MaxInt32), max(0, c.Age)

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// floorSegments is how many segments the least window has room for: with fewer, throughput falls off a cliff, as a lone
+	// FloorSegments is how many segments the least window has room for: with fewer, throughput falls off a cliff, as a lone
 	// segment waits for its acknowledgement.
-	floorSegments = 3
+	FloorSegments = 3
 	// steady is the least difference by which a window is changed.
 	steady = .03
 	// refSegments is how many segments should wait at the access link, so that it never idles.
@@ -122,7 +122,7 @@ func (h *history) spread(bytes float64, first int, share *Share) {
 			w.State = Initial
 			w.Bytes = max(w.Bytes, min(one.Window, first))
 		}
-		w.Bytes = hold(one.Window, max(w.Bytes, floorSegments*min(one.MSS, usualMSS)), one.MSS)
+		w.Bytes = hold(one.Window, max(w.Bytes, FloorSegments*one.MSS), one.MSS)
 	}
 }
 
@@ -158,7 +158,7 @@ func (h *history) reason() Reason {
 // host increase, […] the bandwidth of the link other than the access link is a bottleneck"
 // (001 §3.3).
 func (h *history) bottleneck(mode mode, seen summary) Bottleneck {
-	disturbed := !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
+	disturbed := h.isDisturbed()
 	queued := seen.queue > seen.stands(seen.delivered)
 	switch {
 	case !h.client.Active || len(h.client.Connections) == 0:

@@ -19,6 +19,9 @@ func (r *Roster) LookAtDisk() { r.lookAtDisk() }
 // FreeOf returns what is free of a disk.
 var FreeOf = freeOf
 
+// Segment returns how many bytes a connection's segments have.
+var Segment = segment
+
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 

@@ -110,8 +110,9 @@ func (t *tracked) observe() (seen window.Connection, came uint64, is bool) {
 	if info == nil {
 		return window.Connection{}, 0, false
 	}
+	t.segment = segment(info)
 	seen = window.Connection{
-		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: int(max(info.Rcv_mss, info.Advmss)),
+		ID: t.id, Age: now.Sub(t.begun), RTT: roundTrip(info), LeastRTT: microseconds(info.Min_rtt), MSS: t.segment,
 		Received: info.Bytes_received, OutOfOrder: uint64(info.Rcv_ooopack), Segments: uint64(info.Data_segs_in), Window: t.window, Offered: int(info.Rcv_wnd),
 	}
 	since := t.begun
@@ -123,9 +124,20 @@ func (t *tracked) observe() (seen window.Connection, came uint64, is bool) {
 		seen.Throughput = window.Rate(float64(came) / elapsed)
 	}
 	seen.Idle = came == 0
-	t.segment = int(info.Advmss)
 	t.last = reading{now, info.Bytes_received}
 	return seen, came, true
+}
+
+// ethernet is how many bytes a segment has on Ethernet, with timestamps.
+const ethernet = 1448
+
+// segment returns how many bytes a client's segments have. It is known of what has come: what this end announces
+// (tcpi_advmss) goes by its own interface, which may take jumbo frames that the client's network does not carry.
+func segment(info *unix.TCPInfo) int {
+	if info.Advmss > jumbo {
+		return int(info.Advmss)
+	}
+	return int(min(info.Advmss, max(info.Rcv_mss, ethernet)))
 }
 
 // roundTrip returns the shorter of the two that the kernel knows. The receiver's is too long
@@ -212,10 +224,6 @@ func (c *Client) prune(now time.Time) {
 	}
 }
 
-// leastSegments is how many segments a window has room for at least: with less than one a sender
-// waits for its persist timer.
-const leastSegments = 3
-
 // jumbo is the largest segment of a network. The loopback's are larger: within a machine there is
 // no link to be shared, and windows that suit a link hold less than a segment.
 const jumbo = 16 << 10
@@ -232,7 +240,7 @@ func (t *tracked) apply(bytes int, scarce bool) {
 	if bytes <= 0 {
 		return
 	}
-	bytes = max(bytes, leastSegments*t.segment)
+	bytes = max(bytes, window.FloorSegments*t.segment) // the controller's least, as segments are now
 	if t.conn.SetWindow(bytes) != nil {
 		return // the connection has ended
 	}

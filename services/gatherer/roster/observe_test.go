@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/controller"
@@ -55,4 +57,23 @@ func TestRoundThatIsHeldUpSeesWhatTheLinkGives(t *testing.T) {
 			}
 		}))
 	})
+}
+
+// On a gatherer whose interface takes jumbo frames, a client's segments are what its own network carries. Where this end announces less
+// than Ethernet has, they have no more than that, and within a machine what the loopback has.
+func TestSegmentsAreThoseThatCome(t *testing.T) {
+	for name, one := range map[string]struct{ announced, came, want int }{
+		"Ethernet":                       {1448, 1448, 1448},
+		"Ethernet, nothing has come":     {1448, 536, 1448},
+		"Ethernet without timestamps":    {1460, 1460, 1460},
+		"a tunnel":                       {1348, 1348, 1348},
+		"jumbo frames":                   {8948, 8948, 8948},
+		"jumbo frames at this end alone": {8948, 1448, 1448},
+		"jumbo frames, only lines came":  {8948, 88, 1448},
+		"the loopback":                   {65483, 21888, 65483},
+	} {
+		if got := roster.Segment(&unix.TCPInfo{Advmss: uint32(one.announced), Rcv_mss: uint32(one.came)}); got != one.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, one.want)
+		}
+	}
 }

@@ -20,7 +20,7 @@ type tracked struct {
 	peer   identity.Peer
 	begun  time.Time
 	window int // as it was set last
-	// segment is how many bytes a segment has at most.
+	// segment is how many bytes a segment has.
 	segment int
 	last    reading
 }
