@@ -324,13 +324,13 @@ func (l *loop) end() error {
 	return l.changed()
 }
 
-// changed returns an error if the source has changed since it was hashed, where it was sent after that and
-// a receiver says that something else came.
+// changed returns an error if the source has changed since it was hashed, where a receiver says that something else came: what is sent
+// after that, to all or to who comes late, was read again.
 func (l *loop) changed() error {
 	l.mu.Lock()
 	isDamaged := slices.ContainsFunc(l.receipts(), func(r Receipt) bool { return r.Reason == wire.Damaged.String() })
 	l.mu.Unlock()
-	if !l.hashesFirst || !isDamaged {
+	if !isDamaged {
 		return nil
 	}
 	return l.config.Source.Changed()
