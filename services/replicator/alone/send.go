@@ -221,6 +221,8 @@ func whyEnded(ctx context.Context, err error) string {
 		return "canceled"
 	case errors.As(err, &rival):
 		return "refused"
+	case errors.As(err, new(*send.NetworkError)):
+		return "no_multicast"
 	case errors.Is(err, send.ErrNobody), errors.As(err, &refused):
 		return ""
 	}
