@@ -168,6 +168,7 @@ type session struct {
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
+	checked     chan error // whether the source has changed since all of it was read; nil before that
 
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more
@@ -243,6 +244,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 func (s *session) run(ctx context.Context) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	defer s.rest() // after the farewell: a source that does not answer keeps nobody waiting for that
 	s.stop = stop
 	tasks, inner := errgroup.WithContext(inner)
 	tasks.Go(func() error { return hear(s.socket, s.take) })
