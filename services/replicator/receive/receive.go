@@ -188,6 +188,9 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Sock
 	if r.ended != nil && !r.isSettled { // a farewell may have come while it was settled
 		err = r.ended
 	}
+	if errors.Is(err, errMoved) && r.rules != nil && !r.isSettled {
+		err = &movedError{r}
+	}
 	receipt := r.receipt()
 	switch {
 	case r.isSettled:
@@ -383,6 +386,11 @@ func (r *replica) leave() {
 		return
 	}
 	r.ended = context.Canceled
+	r.bidFarewell()
+}
+
+// bidFarewell says several times that this replica goes. The caller has the lock, which is free meanwhile.
+func (r *replica) bidFarewell() {
 	for range farewells {
 		now := time.Now()
 		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)

@@ -224,7 +224,7 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 	case wire.Join:
 		s.join(head, datagram, from)
 	case wire.Report:
-		s.report(head, datagram)
+		s.report(head, datagram, from)
 	case wire.Fence:
 		s.fence(head, datagram)
 	default:
@@ -377,7 +377,7 @@ func (s *session) hasRoom(by who) bool {
 }
 
 // report hands a member's report to the rules.
-func (s *session) report(head wire.Head, datagram []byte) {
+func (s *session) report(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if s.rules == nil || head.Block >= uint32(len(s.peers)) {
 		return
 	}
@@ -387,6 +387,7 @@ func (s *session) report(head wire.Head, datagram []byte) {
 		return
 	}
 	p.heard = head.Number + 1
+	p.speaks(from)
 	reported, err := wire.ParseReport(payload)
 	if err == nil {
 		err = s.rules.Report(p.id, reported, s.socket.Arrived())

@@ -41,6 +41,14 @@ type who struct {
 	address netip.Addr
 }
 
+// speaks notes from where a member's report came, which nobody else can make: by its address it is told from others of its name.
+func (p *peer) speaks(from netip.AddrPort) {
+	p.at = from
+	if p.address.IsValid() {
+		p.address = from.Addr()
+	}
+}
+
 // identify returns which receiver a JOIN is of, unless it has a name that it does not prove, and the key by which the receiver wants
 // this sender to prove itself; nil if it does not. The caller has the lock.
 func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (by who, mutual []byte, ok bool) {
