@@ -53,7 +53,7 @@ goes on from there when it is called again. ` + statuses,
 	flags := command.Flags()
 	flags.StringVar(&a.phrase, "key", "", "phrase that the sender has")
 	flags.StringVar(&r.into, "into", "", "directory or block device that receives it; paper profile: name of a file that is not there yet, or - for standard output, of a stream")
-	flags.StringVar(&r.name, "name", hostname, "what the sender calls this machine")
+	flags.StringVar(&r.name, "name", hostname, "what the sender calls this receiver; of several on one machine, each needs one of its own")
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
 	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent")
