@@ -10,6 +10,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
 // disks are those that were given up and have not answered since. Calls of theirs stand in the kernel, and nothing ends those. Nothing
@@ -74,14 +75,6 @@ func (d *disks) all() (count int, of []string) {
 	return count, of
 }
 
-// patient is a source that is waited for as long as its disk answers.
-type patient struct {
-	source
-	ctx   context.Context // of whoever waits
-	watch *pulse.Watch
-	close func() // once
-}
-
 // watch has calls of the disk of a path be waited for as long as that answers.
 func (w *worker) watch(replication, path string) *pulse.Watch {
 	return &pulse.Watch{
@@ -94,51 +87,23 @@ func (w *worker) watch(replication, path string) *pulse.Watch {
 
 // source opens what is to be sent, and has it be waited for as long as its disk answers; not while another program finds out what of a
 // device is used, which says nothing of how far it is.
-func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (source, error) {
+func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (send.Opened, error) {
 	path := task.GetPath()
 	if err := w.places.disks.check(pulse.DiskOf(path)); err != nil {
 		return nil, err
 	}
-	p := &patient{ctx: ctx, watch: w.watch(replication, path)}
-	p.close = sync.OnceFunc(func() {
-		if p.source != nil {
-			_ = p.source.Close()
-		}
-	})
-	open := func() error {
-		from, err := w.places.source(pulse.In(ctx, &p.watch.Pulse), path, task.GetSkipUnused())
-		if err == nil { // else it may be a pointer to nothing
-			p.source = from
-		}
-		return err
+	watch := w.watch(replication, path)
+	open := func(ctx context.Context) (send.Opened, error) {
+		return w.places.source(ctx, path, task.GetSkipUnused())
 	}
-	var err error
-	if task.GetSkipUnused() {
-		err = open()
-	} else {
-		err = p.watch.Await(ctx, "open", open, p.close)
+	if !task.GetSkipUnused() {
+		return send.AwaitOpen(ctx, watch, open)
 	}
+	from, err := open(pulse.In(ctx, &watch.Pulse))
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
-}
-
-func (p *patient) ReadAt(b []byte, offset uint64) error {
-	return p.watch.Await(p.ctx, "read", func() error { return p.source.ReadAt(b, offset) }, p.close)
-}
-
-func (p *patient) Changed() error {
-	return p.watch.Await(p.ctx, "find out whether it has changed", p.source.Changed, p.close)
-}
-
-// Close ends it, unless a call of it is left behind: then it ends with that.
-func (p *patient) Close() error {
-	if p.watch.Err() != nil {
-		return nil
-	}
-	p.close()
-	return nil
+	return send.Await(ctx, watch, from), nil
 }
 
 // leftBehind notes that a call of a disk stands, until answers is called.

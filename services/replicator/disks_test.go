@@ -23,6 +23,7 @@ import (
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/receive"
+	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
 // A disk that was given up takes nothing more until it answers, and is not touched for that: what comes for it fails at once, of
@@ -234,7 +235,7 @@ func TestDiskThatIsUnmountedIsGivenUp(t *testing.T) {
 
 // mute is a source of which one call does not return until it answers.
 type mute struct {
-	source
+	send.Opened
 	at      string
 	answers chan struct{}
 	closed  chan struct{}
@@ -257,14 +258,14 @@ func (m *mute) Close() error {
 
 // A source whose disk does not answer fails, with what stands; it is closed once that has returned.
 func TestSourceThatStandsFails(t *testing.T) {
-	for at, do := range map[string]func(s source) error{
-		"read":    func(s source) error { return s.ReadAt(make([]byte, 10), 0) },
-		"changed": func(s source) error { return s.Changed() },
+	for at, do := range map[string]func(s send.Source) error{
+		"read":    func(s send.Source) error { return s.ReadAt(make([]byte, 10), 0) },
+		"changed": func(s send.Source) error { return s.Changed() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m := &mute{at: at, answers: make(chan struct{}), closed: make(chan struct{})}
 			watch := &pulse.Watch{Log: slog.New(slog.DiscardHandler), Path: "/srv/it", Patience: time.Minute}
-			p := &patient{source: m, ctx: t.Context(), watch: watch, close: sync.OnceFunc(func() { _ = m.Close() })}
+			p := send.Await(t.Context(), watch, m)
 			began := time.Now()
 			if err := do(p); !errors.Is(err, receive.ErrDiskStalled) || !strings.Contains(err.Error(), "/srv/it") || time.Since(began) > 2*time.Minute {
 				t.Errorf("%s: %v after %v", at, err, time.Since(began))

@@ -10,13 +10,14 @@ import (
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/replicator/device"
+	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
 // Members of groups have no block devices: what session agents carry onto one is a stream, of a device or a file.
 
 // content reads a source from its first byte to its last.
 type content struct {
-	source
+	send.Opened
 	at uint64
 }
 
@@ -50,7 +51,7 @@ func (w *worker) content(ctx context.Context, task *replicav1.SendTask) (*conten
 	if from.Info().Kind != object.File {
 		return nil, errors.Join(fmt.Errorf("%w: %s is a directory, and goes onto no device", errNotAllowed, task.GetPath()), from.Close())
 	}
-	return &content{source: from}, nil
+	return &content{Opened: from}, nil
 }
 
 // overwriting is a device that a stream overwrites, from its first byte on, whatever of it is there.

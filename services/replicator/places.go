@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,12 +48,6 @@ func newPlaces(config *Config) (*places, error) {
 	return p, nil
 }
 
-// source is what is sent.
-type source interface {
-	send.Source
-	io.Closer
-}
-
 // enter notes in ctx's pulse which disk a path is on. It is an error if that was given up: it is not touched then.
 func (p *places) enter(ctx context.Context, path string) error {
 	if _, err := p.follow(ctx, path); errors.Is(err, receive.ErrDiskStalled) {
@@ -84,7 +77,7 @@ func (p *places) sendable(ctx context.Context, path string) (real string, err er
 
 // source opens what is to be sent, if that may be; of a device, if so asked, what its file
 // system uses.
-func (p *places) source(ctx context.Context, path string, skipUnused bool) (source, error) {
+func (p *places) source(ctx context.Context, path string, skipUnused bool) (send.Opened, error) {
 	real, err := p.sendable(ctx, path)
 	if err != nil {
 		return nil, err
@@ -96,7 +89,7 @@ func (p *places) source(ctx context.Context, path string, skipUnused bool) (sour
 	return named{opened, nameOf(path)}, nil
 }
 
-func openSource(ctx context.Context, path string, skipUnused bool) (source, error) {
+func openSource(ctx context.Context, path string, skipUnused bool) (send.Opened, error) {
 	switch {
 	case skipUnused:
 		return device.OpenUsed(ctx, path)
@@ -108,12 +101,12 @@ func openSource(ctx context.Context, path string, skipUnused bool) (source, erro
 
 // named is a source under the name by which it was asked for. What a link leads to may be called otherwise, and something else tomorrow.
 type named struct {
-	source
+	send.Opened
 	name string
 }
 
 func (n named) Info() object.Info {
-	info := n.source.Info()
+	info := n.Opened.Info()
 	info.Name = n.name
 	return info
 }

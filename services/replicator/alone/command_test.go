@@ -66,6 +66,7 @@ func TestCalledWrongly(t *testing.T) {
 		{sending, []string{"--profile", "draft"}, "--profile draft"},
 		{sending, []string{"--output", "xml"}, "it can be table or json"},
 		{paper, []string{"--output", "json"}, "no receipts"},
+		{sending, []string{"--disk-patience", "-1s"}, "--disk-patience -1s"},
 		{receiving, []string{"--await", "-1s"}, "--await -1s"},
 		{receiving, []string{"--disk-patience", "-1s"}, "--disk-patience -1s"},
 		{receiving, []string{"--patience", "0s"}, "--patience 0s"},

@@ -23,6 +23,9 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/receive"
 )
 
+// diskPatience is how long a disk may not answer if nothing else is said.
+const diskPatience = 5 * time.Minute
+
 // receiving is what receive was asked for.
 type receiving struct {
 	into     string
@@ -50,11 +53,11 @@ goes on from there when it is called again. ` + statuses,
 	flags := command.Flags()
 	flags.StringVar(&a.phrase, "key", "", "phrase that the sender has")
 	flags.StringVar(&r.into, "into", "", "directory or block device that receives it; paper profile: name of a file that is not there yet, or - for standard output, of a stream")
-	flags.StringVar(&r.name, "name", hostname, "what the sender calls this machine")
+	flags.StringVar(&r.name, "name", hostname, "what the sender calls this receiver; of several on one machine, each needs one of its own")
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
 	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent")
-	flags.DurationVar(&r.disk, "disk-patience", 5*time.Minute, "how long the disk may not answer at all; one that is slow is waited for; 0 is for ever")
+	flags.DurationVar(&r.disk, "disk-patience", diskPatience, "how long the disk may not answer at all; one that is slow is waited for; 0 is for ever")
 	flags.StringVar(&r.ack, "ack", "durable", "when it counts as complete: received (verified) or durable (and on disk)")
 	flags.StringSliceVar(&r.target.Allowed, "allow-device", nil, "block device that may be overwritten")
 	flags.StringVar(&r.target.Serial, "serial", "", "serial number that the device must have")
@@ -182,16 +185,18 @@ func (a *app) warnOfInterface() {
 }
 
 // path is the absolute path of what it lands on.
-func (r *receiving) path() string {
-	if path, err := filepath.Abs(r.into); err == nil {
-		return path
+func (r *receiving) path() string { return absolute(r.into) }
+
+func absolute(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
 	}
-	return r.into
+	return path
 }
 
-// enter has ctx's pulse know on which disk it lands, wherever links lead: at each step, for a disk on the way may not answer.
-func (r *receiving) enter(ctx context.Context) {
-	_, _ = pulse.Resolve(r.path(), func(disk pulse.Disk) error { // opening it tells what is wrong
+// enter has ctx's pulse know on which disk a path is, wherever links lead: at each step, for a disk on the way may not answer.
+func enter(ctx context.Context, path string) {
+	_, _ = pulse.Resolve(absolute(path), func(disk pulse.Disk) error { // opening it tells what is wrong
 		pulse.Of(ctx).On(disk)
 		return nil
 	})
@@ -199,7 +204,7 @@ func (r *receiving) enter(ctx context.Context) {
 
 // find finds what may be there already.
 func (r *receiving) find(ctx context.Context, info object.Info) (receive.Landing, error) {
-	r.enter(ctx)
+	enter(ctx, r.into)
 	if device.IsDevice(r.into) {
 		return receive.InspectDevice(ctx, r.device(), info)
 	}
@@ -236,7 +241,7 @@ func (r *receiving) makeDirectory() error {
 
 // open opens where it lands.
 func (r *receiving) open(ctx context.Context, info object.Info) (receive.Landing, error) {
-	r.enter(ctx)
+	enter(ctx, r.into)
 	if device.IsDevice(r.into) {
 		return device.Land(ctx, r.device(), info)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +17,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/linkspeed"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/device"
 	"github.com/groupcast/groupcast/services/replicator/paper"
@@ -31,6 +33,7 @@ type sending struct {
 	rate      bytesize.Size
 	datagram  int
 	slow      string
+	disk      time.Duration // how long that of the source may not answer
 
 	skipUnused bool
 }
@@ -54,10 +57,11 @@ sends one file or, with -, standard input as it comes. ` + statuses,
 	flags.Lookup("output").Usage += ", with the address of each receiver as its node"
 	flags.IntVar(&s.datagram, "datagram", 0, "bytes of the largest datagram (what the interface's MTU allows)")
 	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
+	flags.DurationVar(&s.disk, "disk-patience", diskPatience, "how long the source's disk may not answer at all; one that is slow is waited for; 0 is for ever")
 	flags.BoolVar(&s.skipUnused, "skip-unused", false, "leave out what the file system on a device does not use; receivers have zeros there (needs partclone)")
 	p.flags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "skip-unused"); isPaper || err != nil {
+		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "disk-patience", "skip-unused"); isPaper || err != nil {
 			return a.sendPaper(command.Context(), p, args[0], err)
 		}
 		if args[0] == standard {
@@ -68,20 +72,26 @@ sends one file or, with -, standard input as it comes. ` + statuses,
 	return command
 }
 
-// source is a send.Source that is closed after use.
-type source interface {
-	send.Source
-	Close() error
-}
-
-func (s *sending) open(ctx context.Context, path string) (source, error) {
-	switch {
-	case s.skipUnused:
-		return device.OpenUsed(ctx, path)
-	case device.IsDevice(path):
-		return device.OpenSource(path)
+// open opens what is sent, and has it be waited for as long as its disk answers; not while another program finds out what of a device is
+// used, which says nothing of how far it is.
+func (s *sending) open(ctx context.Context, log *slog.Logger, path string) (send.Opened, error) {
+	watch := &pulse.Watch{Log: log, Path: path, Patience: s.disk}
+	if s.skipUnused {
+		ctx := pulse.In(ctx, &watch.Pulse)
+		enter(ctx, path)
+		from, err := device.OpenUsed(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return send.Await(ctx, watch, from), nil
 	}
-	return send.OpenObject(ctx, path)
+	return send.AwaitOpen(ctx, watch, func(ctx context.Context) (send.Opened, error) {
+		enter(ctx, path)
+		if device.IsDevice(path) {
+			return device.OpenSource(path)
+		}
+		return send.OpenObject(ctx, path)
+	})
 }
 
 // check checks the flags that are numbers.
@@ -91,6 +101,8 @@ func (s *sending) check() error {
 		return fmt.Errorf("--receivers %d: it cannot be negative", s.receivers)
 	case s.patience <= 0:
 		return fmt.Errorf("--patience %v: it has to be positive", s.patience)
+	case s.disk < 0:
+		return fmt.Errorf("--disk-patience %v: it cannot be negative", s.disk)
 	case s.wait < 0:
 		return fmt.Errorf("--wait %v: it cannot be negative", s.wait)
 	case s.datagram != 0 && (s.datagram < wire.MinDatagram || s.datagram > wire.MaxDatagram):
@@ -115,8 +127,11 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	if err != nil {
 		return err
 	}
-	from, err := s.open(ctx, path)
-	if err != nil {
+	from, err := s.open(ctx, a.log(), path)
+	switch {
+	case errors.Is(err, pulse.ErrStalled):
+		return err
+	case err != nil:
 		return usageError{err} // as of groupcast push
 	}
 	defer func() { _ = from.Close() }()
@@ -221,6 +236,8 @@ func whyEnded(ctx context.Context, err error) string {
 		return "canceled"
 	case errors.As(err, &rival):
 		return "refused"
+	case errors.As(err, new(*send.NetworkError)):
+		return "no_multicast"
 	case errors.Is(err, send.ErrNobody), errors.As(err, &refused):
 		return ""
 	}

@@ -14,9 +14,12 @@ import (
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
-// largerWait is how long a larger announcement is waited for when a small one came: a path
-// that does not carry the larger ones is known by that.
-const largerWait = 30 * time.Millisecond
+// A larger announcement is waited for when a small one came, until so many small ones have come without any, or for so long: a path that
+// does not carry the larger ones is known by that. One alone is lost now and then, and the next may be half a second away.
+const (
+	smallEnough = 4
+	largerWait  = 1800 * time.Millisecond
+)
 
 // announced is an announcement, its number, the key that opened it, and all that there are.
 type announced struct {
@@ -69,39 +72,59 @@ func (a announced) mutual(config Config) []byte {
 	return a.MutualKey(config.NameKey)
 }
 
+// largest is the largest announcement that came of a session, how many small ones did, and until when a larger one is waited for.
+type largest struct {
+	announced
+	small int
+	until time.Time
+}
+
+// take takes another one, if it is of the same session. What is sent again says nothing of the path.
+func (l *largest) take(one announced, now time.Time) {
+	switch {
+	case l.small == 0:
+		*l = largest{one, 1, now.Add(largerWait)}
+	case one.Secret.Session() != l.Secret.Session():
+	case one.Size > l.Size:
+		l.announced = one
+	case one.number > l.number:
+		l.number = one.number
+		l.small++
+	}
+}
+
+// isKnown reports whether it is the largest that passes.
+func (l *largest) isKnown(now time.Time) bool {
+	switch {
+	case l.small == 0:
+		return false
+	case l.Size > wire.MinDatagram, l.Size == int(l.Datagram): // there are no others
+		return true
+	}
+	return l.small >= smallEnough || !now.Before(l.until)
+}
+
 // listen waits for an announcement that a key of the group opens, and for the largest that passes; not of sessions
 // that are known to be gone.
 func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gone gone) (announced, error) {
-	var best announced
-	var until time.Time
-	if config.Await > 0 {
-		until = time.Now().Add(config.Await)
-	}
+	var best largest
+	began := time.Now()
 	for {
-		wait := time.Now().Add(idle)
-		if best.Size > 0 {
-			wait = until
-		}
-		if err := ear.Conn().SetReadDeadline(wait); err != nil {
-			return best, err
+		if err := ear.Conn().SetReadDeadline(time.Now().Add(idle)); err != nil {
+			return best.announced, err
 		}
 		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {
-			one, ok := announcement(keys, datagram)
-			switch {
-			case !ok || gone.has(one) || best.Size > 0 && one.Secret.Session() != best.Secret.Session():
-			case best.Size == 0:
-				best, until = one, time.Now().Add(largerWait)
-			case one.Size > best.Size:
-				best = one
+			if one, ok := announcement(keys, datagram); ok && !gone.has(one) {
+				best.take(one, time.Now())
 			}
 		})
 		switch {
 		case ctx.Err() != nil:
-			return best, context.Cause(ctx)
-		case best.Size > wire.MinDatagram, best.Size > 0 && !time.Now().Before(until):
-			return best, nil
-		case best.Size == 0 && !until.IsZero() && time.Now().After(until):
-			return best, fmt.Errorf("%w on %s for %v: does it send to %v with this key, and does the switch carry multicast?", ErrNotHeard, config.Place.Interface, config.Await, config.Place.Group)
+			return best.announced, context.Cause(ctx)
+		case best.isKnown(time.Now()):
+			return best.announced, nil
+		case best.small == 0 && config.Await > 0 && time.Since(began) > config.Await:
+			return best.announced, fmt.Errorf("%w on %s for %v: does it send to %v with this key, and does the switch carry multicast?", ErrNotHeard, config.Place.Interface, config.Await, config.Place.Group)
 		}
 	}
 }

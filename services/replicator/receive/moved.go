@@ -18,24 +18,35 @@ const lookEvery = time.Second
 // errMoved says that the sockets that were opened at the network interface hear nothing any more.
 var errMoved = errors.New("the network interface was made anew, or has another address")
 
+// movedError is errMoved where a sender knows the replica by what it was before.
+type movedError struct{ former *replica }
+
+func (*movedError) Error() string { return errMoved.Error() }
+func (*movedError) Unwrap() error { return errMoved }
+
 // Run receives one object, and returns once it is there, or why it is not. When the network interface was made anew, or has another
 // address, it goes on there from what it has.
 func Run(ctx context.Context, env Env, config Config) (Receipt, error) {
 	var before Stats
 	config = config.watch(ctx, env)
+	var former *replica
 	for {
-		receipt, err := hear(ctx, env, config)
+		receipt, err := hear(ctx, env, config, former)
 		receipt.Stats = receipt.Stats.after(before)
 		if !errors.Is(err, errMoved) {
 			return receipt, err
 		}
 		env.Log.Warn("the group is joined again", "interface", config.Place.Interface, "error", err)
 		before = receipt.Stats
+		former = nil
+		if known := new(movedError); errors.As(err, &known) {
+			former = known.former
+		}
 	}
 }
 
-// hear is Run on one ground.
-func hear(ctx context.Context, env Env, config Config) (Receipt, error) {
+// hear is Run on one ground. Before that the replica was another; nil if it was none.
+func hear(ctx context.Context, env Env, config Config, former *replica) (Receipt, error) {
 	ear, err := multicast.Join(config.Place)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
@@ -58,6 +69,10 @@ func hear(ctx context.Context, env Env, config Config) (Receipt, error) {
 		if err != nil {
 			return Receipt{}, moved(ctx, err)
 		}
+		if former != nil && former.heard.Secret.Session() == heard.Secret.Session() {
+			former.movedTo(mouth)
+		}
+		former = nil
 		env.Log.Info("sender found", "sender", heard.Sender.String(), "object", heard.Name, "bytes", heard.Length)
 		if env.Begins != nil {
 			env.Begins(heard.Sender, heard.info())
@@ -104,7 +119,19 @@ func onGround(ctx context.Context, place multicast.Place, socket *udp.Socket) (c
 func moved(ctx context.Context, err error) error {
 	isEnd := errors.Is(err, errMoved) || errors.Is(err, context.Canceled)
 	if why := context.Cause(ctx); isEnd && errors.Is(why, errMoved) && !errors.Is(err, ErrDiskStalled) {
+		if known := new(movedError); errors.As(err, &known) {
+			return known
+		}
 		return why
 	}
 	return err
+}
+
+// movedTo tells the sender that what was on the ground before is no more, and by that from where the one speaks that takes its place: else
+// it would wait for both.
+func (r *replica) movedTo(mouth *udp.Socket) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mouth = mouth
+	r.bidFarewell()
 }

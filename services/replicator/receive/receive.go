@@ -188,6 +188,9 @@ func replicate(ctx context.Context, env Env, config Config, ear, mouth *udp.Sock
 	if r.ended != nil && !r.isSettled { // a farewell may have come while it was settled
 		err = r.ended
 	}
+	if errors.Is(err, errMoved) && r.rules != nil && !r.isSettled {
+		err = &movedError{r}
+	}
 	receipt := r.receipt()
 	switch {
 	case r.isSettled:
@@ -230,6 +233,7 @@ type replica struct {
 	pollHeard  time.Time
 	// lastAnnounced is the highest of an announcement while it was not welcomed.
 	lastAnnounced uint64
+	asking        time.Time // since when it asks a sender that has not begun, or since one has begun
 	root          object.Root
 	resumed       uint64
 	ended         error
@@ -257,7 +261,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 	return &replica{
 		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, watch: landing.watch, resumed: landing.Offset(),
 		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
-		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number,
+		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number, asking: time.Now(),
 	}, nil
 }
 
@@ -313,7 +317,8 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 
 const (
 	joinEvery = 50 * time.Millisecond
-	// unanswered is after how long it is said that a sender does not answer. A sender that waits for others answers after 5 s.
+	// unanswered is after how long it is said that a sender does not answer. Where there are managers, one that waits for others answers
+	// after 5 s.
 	unanswered = 10 * time.Second
 	idle       = 100 * time.Millisecond
 	// busy is how long what comes is waited for while there is something to do.
@@ -324,20 +329,19 @@ const (
 func (r *replica) keepJoining(ctx context.Context) error {
 	ticker := time.NewTicker(joinEvery)
 	defer ticker.Stop()
-	isTold := false
+	var told time.Time
 	for {
 		r.mu.Lock()
 		silent := r.silence(time.Now())
 		done := r.isOver || r.isSettled && silent > time.Second || r.hasTold(silent)
-		welcomed, last, began := r.welcomed, r.lastAnnounced, r.began
+		welcomed, last, asking, hasBegun := r.welcomed, r.lastAnnounced, r.asking, r.heard.Datagram > 0
 		if !welcomed {
 			r.join()
 		}
 		r.mu.Unlock()
-		if !welcomed && !isTold && time.Since(began) > unanswered {
-			isTold = true
-			r.env.Log.Warn("the sender is heard and does not answer: does a firewall drop UDP to it?", "sender", r.heard.Sender.String())
-			r.env.waits()
+		if !welcomed && told != asking && time.Since(asking) > unanswered {
+			told = asking
+			r.complain(hasBegun)
 		}
 		switch {
 		case done:
@@ -358,6 +362,16 @@ func (r *replica) keepJoining(ctx context.Context) error {
 	}
 }
 
+// complain says what may be the matter. A sender that has not begun answers nobody.
+func (r *replica) complain(hasBegun bool) {
+	if hasBegun {
+		r.env.Log.Warn("the sender is heard and does not answer: does a firewall drop UDP to it?", "sender", r.heard.Sender.String())
+	} else {
+		r.env.Log.Warn("the sender has not begun: it waits for others, or does not hear this machine, as where a firewall drops UDP", "sender", r.heard.Sender.String())
+	}
+	r.env.waits()
+}
+
 const (
 	// farewells is how often it is said that a replica leaves, and farewellEvery is how far apart.
 	farewells     = 3
@@ -372,6 +386,11 @@ func (r *replica) leave() {
 		return
 	}
 	r.ended = context.Canceled
+	r.bidFarewell()
+}
+
+// bidFarewell says several times that this replica goes. The caller has the lock, which is free meanwhile.
+func (r *replica) bidFarewell() {
 	for range farewells {
 		now := time.Now()
 		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)

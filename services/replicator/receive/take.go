@@ -61,16 +61,22 @@ func (r *replica) another(head wire.Head, datagram []byte) {
 
 // announced notes that the sender is still there: a replica that came early may have to wait for others.
 func (r *replica) announced(head wire.Head, datagram []byte) error {
-	if _, err := r.ring.open(nil, head, wire.SaltSize+wire.PublicSize, datagram); err != nil {
-		return err
-	}
+	payload, err := r.ring.open(nil, head, wire.SaltSize+wire.PublicSize, datagram)
 	switch {
+	case err != nil:
+		return err
 	case r.rules != nil:
 		r.rules.Came(head.Number)
-	case head.Number > r.lastAnnounced: // none that was recorded
-		r.lastAnnounced, r.pollHeard = head.Number, time.Now()
+		return nil
+	case head.Number <= r.lastAnnounced: // it was recorded
+		return nil
 	}
-	return nil
+	r.lastAnnounced, r.pollHeard = head.Number, time.Now()
+	a, err := wire.ParseAnnouncement(payload)
+	if err == nil && r.heard.Datagram == 0 && a.Datagram > 0 { // by now it should have answered
+		r.heard.Datagram, r.asking = a.Datagram, time.Now()
+	}
+	return err
 }
 
 // packet opens a packet or shard where it belongs. Of a block of which nothing came yet it is opened

@@ -224,7 +224,7 @@ func (s *session) take(datagram []byte, from netip.AddrPort) {
 	case wire.Join:
 		s.join(head, datagram, from)
 	case wire.Report:
-		s.report(head, datagram)
+		s.report(head, datagram, from)
 	case wire.Fence:
 		s.fence(head, datagram)
 	default:
@@ -251,12 +251,16 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if !ok || s.repeats([wire.PublicSize]byte(public), head.Number) {
 		return
 	}
+	key := [wire.PublicSize]byte(public)
+	known := s.joined[key]
 	if j.Refused != wire.NoReason {
+		if known != nil {
+			by = known.who
+		}
 		s.refuse(j, by, from)
 		return
 	}
-	key := [wire.PublicSize]byte(public)
-	if known := s.joined[key]; known != nil {
+	if known != nil {
 		known.seen = time.Now()
 		if s.rival != nil {
 			s.letter(known, wire.Yield, nil)
@@ -270,6 +274,13 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	delete(s.coming, j.Name)
+	if at, is := s.ousted[key]; is && by.address.IsValid() {
+		if time.Since(at) < overtaken {
+			return
+		}
+		by.port = from.Port()
+		s.warnOfTwins(by)
+	}
 	if !s.hasRoom(by) {
 		return
 	}
@@ -344,9 +355,12 @@ func (s *session) replace(p *peer) {
 		if old.who != p.who || old.isOld {
 			continue
 		}
-		old.isOld = true
+		old.isOld, old.since = true, time.Now()
 		if s.rules == nil {
 			delete(s.joined, key)
+			if len(s.ousted) < mostKeys {
+				s.ousted[key] = old.since
+			}
 		} else if s.rules.Member(old.id).Outcome != algo.Complete {
 			s.rules.Leave(old.id)
 		}
@@ -377,7 +391,7 @@ func (s *session) hasRoom(by who) bool {
 }
 
 // report hands a member's report to the rules.
-func (s *session) report(head wire.Head, datagram []byte) {
+func (s *session) report(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if s.rules == nil || head.Block >= uint32(len(s.peers)) {
 		return
 	}
@@ -387,6 +401,8 @@ func (s *session) report(head wire.Head, datagram []byte) {
 		return
 	}
 	p.heard = head.Number + 1
+	p.speaks(from)
+	s.lives(p)
 	reported, err := wire.ParseReport(payload)
 	if err == nil {
 		err = s.rules.Report(p.id, reported, s.socket.Arrived())

@@ -32,8 +32,7 @@ type loop struct {
 	parity    [][]byte
 	coders    map[[2]int]reedsolomon.Encoder
 	announced time.Time
-	checked   chan error // whether the source has changed since all of it was read; nil before that
-	turned    time.Time  // when it was last looked what managers have changed, and what else is due
+	turned    time.Time // when it was last looked what managers have changed, and what else is due
 }
 
 // send does what the rules decide, until all is over.
@@ -42,14 +41,7 @@ func (s *session) send(ctx context.Context) error {
 	l.run = udp.Run{Segment: s.datagram, To: s.config.Place.Group}
 	most := udp.Longest(s.datagram)
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
-	defer func() {
-		s.took = time.Since(s.began)
-		s.source.close()
-		if l.checked != nil {
-			for range l.checked { // until the source is used no more
-			}
-		}
-	}()
+	defer func() { s.took = time.Since(s.began) }()
 	for ctx.Err() == nil {
 		if err := l.keepUp(time.Now()); err != nil {
 			return err
@@ -66,6 +58,17 @@ func (s *session) send(ctx context.Context) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// rest returns once the source is used no more.
+func (s *session) rest() {
+	if s.source != nil {
+		s.source.close()
+	}
+	if s.checked != nil {
+		for range s.checked { // until that is known
+		}
+	}
 }
 
 // next decides what is done next. While the source stands, that is anything but sending of it.
@@ -324,13 +327,13 @@ func (l *loop) end() error {
 	return l.changed()
 }
 
-// changed returns an error if the source has changed since it was hashed, where it was sent after that and
-// a receiver says that something else came.
+// changed returns an error if the source has changed since it was hashed, where a receiver says that something else came: what is sent
+// after that, to all or to who comes late, was read again.
 func (l *loop) changed() error {
 	l.mu.Lock()
 	isDamaged := slices.ContainsFunc(l.receipts(), func(r Receipt) bool { return r.Reason == wire.Damaged.String() })
 	l.mu.Unlock()
-	if !l.hashesFirst || !isDamaged {
+	if !isDamaged {
 		return nil
 	}
 	return l.config.Source.Changed()

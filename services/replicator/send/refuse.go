@@ -35,10 +35,30 @@ func (e *RefusedError) Error() string {
 }
 
 // who is what a receiver is known by, whatever key it has: by its name where that is proven, and by its name and
-// address where anybody could say it.
+// address where anybody could say it; where two live that have both, by the port of the elder, too.
 type who struct {
 	name    string
 	address netip.Addr
+	port    uint16
+}
+
+// called is what users call it.
+func (w who) called() string {
+	if w.port > 0 {
+		return fmt.Sprintf("%s:%d", printable.Text(w.name), w.port)
+	}
+	return printable.Text(w.name)
+}
+
+// speaks notes from where a member's report came, which nobody else can make: by its address it is told from others of its name.
+func (p *peer) speaks(from netip.AddrPort) {
+	p.at = from
+	if p.address.IsValid() {
+		p.address = from.Addr()
+	}
+	if p.port > 0 {
+		p.port = from.Port()
+	}
 }
 
 // identify returns which receiver a JOIN is of, unless it has a name that it does not prove, and the key by which the receiver wants
@@ -48,7 +68,7 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 		return who{}, nil, false
 	}
 	if s.config.NameKey == nil {
-		return who{j.Name, from.Addr()}, nil, true
+		return who{name: j.Name, address: from.Addr()}, nil, true
 	}
 	key := s.config.NameKey(j.Name)
 	mutual, own := s.announcement().MutualKey(key), s.private.PublicKey().Bytes()
@@ -58,7 +78,7 @@ func (s *session) identify(j wire.Joining, public []byte, from netip.AddrPort) (
 	case s.secrets.current.IsProven(key, own, public, j): // of an earlier version, or its managers do not know that this sender can
 		return who{name: j.Name}, nil, true
 	case s.config.Unproven != nil && s.config.Unproven(j.Name) && !s.hasProven(j.Name):
-		return who{j.Name, from.Addr()}, nil, true
+		return who{name: j.Name, address: from.Addr()}, nil, true
 	case !s.hasWarned:
 		s.hasWarned = true // once: there may be any number of them
 		s.env.Log.Warn("somebody joins under a name and does not prove it: not taken", "receiver", j.Name, "address", from.String())
@@ -93,7 +113,7 @@ type refusal struct {
 func (p *peer) isSame(r *refusal) bool { return p.who == r.who }
 
 func (r *refusal) receipt() Receipt {
-	return Receipt{Name: printable.Text(r.Name), LAN: printable.Text(r.LAN), Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
+	return Receipt{Name: r.called(), LAN: printable.Text(r.LAN), Address: r.at, Outcome: algo.Failed, Reason: r.Refused.String(), Detail: r.Detail}
 }
 
 // refuse notes that a receiver cannot take part, which says so several times. The caller has the lock.

@@ -168,14 +168,16 @@ type session struct {
 	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
 	hashesFirst bool
 	source      *reader
+	checked     chan error // whether the source has changed since all of it was read; nil before that
 
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more
 	secrets  secrets
 	out      []string // names of receivers that have no part any more
 	joined   map[[wire.PublicSize]byte]*peer
-	joins    map[[wire.PublicSize]byte]uint64 // after the highest number of a JOIN, by its key
-	coming   map[string]time.Time             // receivers that still read what they have, and when that was heard
+	joins    map[[wire.PublicSize]byte]uint64    // after the highest number of a JOIN, by its key
+	ousted   map[[wire.PublicSize]byte]time.Time // receivers whose place another took before it has begun, and when
+	coming   map[string]time.Time                // receivers that still read what they have, and when that was heard
 	refused  map[who]*refusal
 	peers    []*peer // in the order of their numbers, once it has begun
 	rules    *algo.Sender
@@ -204,6 +206,7 @@ type peer struct {
 	heard  uint64       // after the highest from it
 	seen   time.Time    // when it joined, or said so again, last
 	isOld  bool         // it began anew as another
+	since  time.Time    // when it did
 	isOut  bool         // it has no part any more
 	secret *wire.Secret // under which it joined
 }
@@ -223,7 +226,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 	s := &session{
 		env: env, config: config, socket: socket, private: private, started: time.Now(),
 		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{},
-		coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1), holes: holes,
+		ousted: map[[wire.PublicSize]byte]time.Time{}, coming: map[string]time.Time{}, refused: map[who]*refusal{}, wake: make(chan struct{}, 1), holes: holes,
 	}
 	for _, hole := range holes {
 		s.zeros += hole.End - hole.First
@@ -243,6 +246,7 @@ func newSession(env Env, config Config, socket *udp.Socket) (*session, error) {
 func (s *session) run(ctx context.Context) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	defer s.rest() // after the farewell: a source that does not answer keeps nobody waiting for that
 	s.stop = stop
 	tasks, inner := errgroup.WithContext(inner)
 	tasks.Go(func() error { return hear(s.socket, s.take) })
@@ -325,7 +329,7 @@ func (s *session) receipts() (all []Receipt) {
 		}
 		status := s.rules.Member(p.id)
 		all = append(all, Receipt{
-			Name: printable.Text(p.Name), LAN: printable.Text(p.LAN), Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
+			Name: p.called(), LAN: printable.Text(p.LAN), Address: p.at, Outcome: status.Outcome, Reason: status.Reason.String(), Detail: s.explained(p, status),
 			Landed: min(uint64(status.Blocks)*s.shape.Block(), s.shape.Length), Resumed: min(p.Have, s.shape.Length), Lost: status.Lost,
 			Detached: status.Detached, Silent: status.Silent,
 		})

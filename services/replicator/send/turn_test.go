@@ -23,7 +23,7 @@ func turning(t *testing.T) (s *session, told *Turn) {
 	return &session{
 		env: Env{Log: slog.New(slog.DiscardHandler)}, config: Config{Turn: func() Turn { return *told }}, private: private,
 		secrets: secrets{current: &secret, newest: told.Key}, group: secret.Group(),
-		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{}, coming: map[string]time.Time{}, refused: map[who]*refusal{},
+		joined: map[[wire.PublicSize]byte]*peer{}, joins: map[[wire.PublicSize]byte]uint64{}, ousted: map[[wire.PublicSize]byte]time.Time{}, coming: map[string]time.Time{}, refused: map[who]*refusal{},
 	}, told
 }
 

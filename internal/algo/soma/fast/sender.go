@@ -169,6 +169,9 @@ func (s *Sender) Join(now time.Time) ID {
 // Leave gives a member up: another took its place.
 func (s *Sender) Leave(id ID) { s.members[id].outcome, s.members[id].left = Unknown, true }
 
+// Return takes back a member that was given up: what took its place was another. It counts again once it reports.
+func (s *Sender) Return(id ID) { s.members[id].left = false }
+
 // Take takes a number for something else that is sent to the group.
 func (s *Sender) Take() uint64 {
 	s.next++

@@ -45,6 +45,6 @@ func (s Secret) OpenFence(h Head, datagram []byte) (Fencing, error) {
 		return Fencing{}, fmt.Errorf("%w: FENCE of %d bytes", ErrProtocol, len(payload))
 	}
 	f.Age = time.Duration(binary.BigEndian.Uint32(payload)) * time.Millisecond
-	f.Announcement, err = parseAnnouncement(payload[ageSize:])
+	f.Announcement, err = ParseAnnouncement(payload[ageSize:])
 	return f, err
 }

@@ -81,11 +81,12 @@ func OpenAnnouncement(group []byte, h Head, datagram []byte) (Announced, error) 
 		return Announced{}, err
 	}
 	a.Public = append(a.Public, datagram[headSize+SaltSize:headSize+clear]...)
-	a.Announcement, err = parseAnnouncement(payload)
+	a.Announcement, err = ParseAnnouncement(payload)
 	return a, err
 }
 
-func parseAnnouncement(from []byte) (Announcement, error) {
+// ParseAnnouncement reads the payload of an announcement.
+func ParseAnnouncement(from []byte) (Announcement, error) {
 	if len(from) < announcedSize || len(from) < announcedSize+int(from[announcedSize-1]) {
 		return Announcement{}, fmt.Errorf("%w: announcement of %d bytes", ErrProtocol, len(from))
 	}
