@@ -43,14 +43,15 @@ type datagramSender struct {
 	bytes   uint64
 
 	// Only the sending goroutine touches these.
-	next uint64
-	hash digest.Hash
+	next  uint64
+	hash  digest.Hash
+	until time.Time // what was read last is fresh until then; zero is no bound
 }
 
 // run sends until both the stream and the delivery have ended.
 func (s *datagramSender) run(ctx context.Context, from io.Reader) {
 	var sending sync.WaitGroup
-	sending.Go(func() { s.send(ctx, from) })
+	sending.Go(func() { s.sendAll(ctx, from) })
 	s.out.keepOffering(ctx, s.standing, s.offer)
 	sending.Wait()
 }
@@ -77,8 +78,8 @@ func (s *datagramSender) read(ctx context.Context, from io.Reader) {
 	}
 }
 
-// send sends what was read, from when the first agent is there to the end.
-func (s *datagramSender) send(ctx context.Context, from io.Reader) {
+// sendAll sends what was read, from when the first agent is there to the end.
+func (s *datagramSender) sendAll(ctx context.Context, from io.Reader) {
 	select {
 	case <-s.linked:
 	case <-ctx.Done():
@@ -93,7 +94,7 @@ func (s *datagramSender) send(ctx context.Context, from io.Reader) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			s.flush()
+			s.flush(ctx)
 		case payload, more := <-s.given:
 			if !more {
 				s.end(ctx)
@@ -112,7 +113,7 @@ func (s *datagramSender) arm(timer *time.Timer) {
 	}
 }
 
-// emit sends one datagram when the pace allows it, unless it is no longer fresh then.
+// emit sends what was read as one datagram, and the parity of a window that is full then.
 func (s *datagramSender) emit(ctx context.Context, payload []byte) {
 	given := s.out.session.client.uplink.Clock().Now()
 	_, _ = s.hash.Write(payload)
@@ -120,30 +121,43 @@ func (s *datagramSender) emit(ctx context.Context, payload []byte) {
 	s.next++
 	s.mu.Lock()
 	s.bytes += uint64(len(payload))
-	out := s.link
 	s.mu.Unlock()
-	if out != nil {
-		if wait := out.Wait(len(payload), time.Now()); s.fresh == 0 || wait <= s.fresh {
-			pause.For(ctx, wait)
-		}
+	if s.fresh > 0 {
+		s.until = time.Now().Add(s.fresh)
 	}
-	s.add(h, payload)
+	s.send(ctx, h, payload)
 	if s.encoder != nil {
-		s.addParity(s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()))
+		s.sendParity(ctx, s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()))
 	}
 }
 
 // flush ends a window of parity.
-func (s *datagramSender) flush() {
+func (s *datagramSender) flush(ctx context.Context) {
 	if s.encoder != nil {
-		s.addParity(s.encoder.Flush())
+		s.sendParity(ctx, s.encoder.Flush())
 	}
 }
 
-func (s *datagramSender) addParity(shards []datagram.Shard) {
+// sendParity sends the parity of a window, which counts as what it protects: it leaves no faster than the pace allows, and is of no use
+// once that is no longer fresh.
+func (s *datagramSender) sendParity(ctx context.Context, shards []datagram.Shard) {
 	for _, shard := range shards {
-		s.add(shard.Header(), shard.Block)
+		s.send(ctx, shard.Header(), shard.Block)
 	}
+}
+
+// send sends a datagram when the pace allows it, unless what was read last is no longer fresh then.
+func (s *datagramSender) send(ctx context.Context, h wiredatagram.Header, payload []byte) {
+	s.mu.Lock()
+	out := s.link
+	s.mu.Unlock()
+	if out != nil {
+		now := time.Now()
+		if wait := out.Wait(len(payload), now); s.until.IsZero() || !now.Add(wait).After(s.until) {
+			pause.For(ctx, wait)
+		}
+	}
+	s.add(h, payload)
 }
 
 // add sends a datagram to the first agent. If there is none, all members lose it.
@@ -160,7 +174,7 @@ func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 
 // end tells the managers what was sent.
 func (s *datagramSender) end(ctx context.Context) {
-	s.flush()
+	s.flush(ctx)
 	if s.failed != nil {
 		s.out.fail(ctx, "failed", fmt.Errorf("read the stream: %w", s.failed))
 		return

@@ -1,11 +1,17 @@
 package sdk
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	algo "github.com/groupcast/groupcast/internal/algo/datagram"
 	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/udp"
+	"github.com/groupcast/groupcast/internal/uplink"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
@@ -29,7 +35,9 @@ func TestSenderTellsWhatItsLinksCarried(t *testing.T) {
 			s.next++
 			s.bytes += uint64(len(payload))
 			s.add(h, payload)
-			s.addParity(s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()))
+			for _, shard := range s.encoder.Add(h.Sequence, h.Sent, payload, time.Now()) {
+				s.add(shard.Header(), shard.Block)
+			}
 		}
 	}
 	want := func(agent string, sent, most uint64) {
@@ -53,4 +61,79 @@ func TestSenderTellsWhatItsLinksCarried(t *testing.T) {
 	link("a")
 	send(2)
 	want("a", 800, 900)
+}
+
+// pacedSender is a sender whose agent gets everything.
+type pacedSender struct {
+	*datagramSender
+	t      *testing.T
+	socket *udp.Socket
+}
+
+func newPacedSender(t *testing.T, fresh time.Duration, code datagram.Code) *pacedSender {
+	t.Helper()
+	socket, err := datagram.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	s := &datagramSender{
+		out:    &Outgoing{session: &Session{client: &Client{uplink: new(uplink.Uplink)}}},
+		linked: make(chan struct{}), given: make(chan []byte), fresh: fresh,
+	}
+	if !code.IsNone() {
+		s.encoder = datagram.NewEncoder(code, paritySpan(fresh))
+	}
+	return &pacedSender{s, t, socket}
+}
+
+// link gives the sender a link with a round trip to an agent, which reports that everything came until ctx is done.
+func (s *pacedSender) link(ctx context.Context, agent string, roundTrip time.Duration, most uint64) {
+	begun, secret := time.Now(), wiredatagram.Secret{1}
+	out := datagram.NewOutTo(secret, roundTrip, most, s.socket.Addr())
+	s.attach(agent, out, datagram.NewBatch(s.socket))
+	go func() {
+		box, before, number := secret.Up(), datagram.Use{}, uint64(0)
+		for pause.For(ctx, algo.ReportInterval) {
+			use := out.Use()
+			report := wiredatagram.Report{
+				Received: use.Sent, Departure: uint64((time.Since(begun) - roundTrip).Microseconds()),
+				BytesPerSecond: uint64(float64(use.Bytes-before.Bytes) / algo.ReportInterval.Seconds()),
+			}
+			out.Take(box.Seal(nil, wiredatagram.Header{Number: number, Kind: wiredatagram.Feedback}, report.Append(nil)), s.socket.Addr(), time.Now())
+			before = use
+			number++
+		}
+	}()
+}
+
+// All parity leaves, whatever the pace: where a source gives all that may be sent, and where a window has more of it than may leave at once.
+func TestParityLeavesAtThePace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		code     datagram.Code
+		most     uint64
+		interval time.Duration
+	}{
+		"a fast source, slowly":            {datagram.Code{Data: 10, Parity: 2}, 200_000, 0},
+		"a fast source, fast":              {datagram.Code{Data: 10, Parity: 2}, 2_000_000, 0},
+		"a live source, with large parity": {datagram.Code{Data: 20, Parity: 10}, 0, 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPacedSender(t, time.Second, tt.code)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s.link(ctx, "a", 20*time.Millisecond, tt.most)
+				const count = 600
+				for range count {
+					pause.For(ctx, tt.interval)
+					s.emit(ctx, make([]byte, 1000))
+				}
+				want := uint64(count + count/tt.code.Data*tt.code.Parity)
+				if use := s.used(); use.Held > 0 || use.Sent != want {
+					t.Errorf("%d left and %d were held: want all of %d to leave", use.Sent, use.Held, want)
+				}
+			})
+		})
+	}
 }

@@ -31,7 +31,7 @@ func addressOf(socket *udp.Socket) netip.AddrPort {
 // A child's report tells the parent where the child is, and what the parent then sends arrives.
 func TestReportedAndSent(t *testing.T) {
 	parent, child := listen(t), listen(t)
-	out := datagram.NewOut(secret, 10*time.Millisecond, 0, addressOf(child).Addr())
+	out := datagram.NewOut(secret, 10*time.Millisecond, datagram.Code{}, addressOf(child).Addr())
 	in := datagram.NewIn(secret, addressOf(parent))
 	batch := datagram.NewBatch(parent)
 	const count = 5
@@ -95,7 +95,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 		"of another link":   {wire.Secret{9}, here},
 		"from another host": {secret, there},
 	} {
-		out := datagram.NewOut(secret, time.Millisecond, 0, here.Addr())
+		out := datagram.NewOut(secret, time.Millisecond, datagram.Code{}, here.Addr())
 		out.Take(report(t, datagram.NewIn(c.secret, parent)), c.from, time.Now())
 		out.Add(datagram.NewBatch(child), wire.Header{Kind: wire.Data}, nil, time.Now())
 		if use := out.Use(); use.Sent != 0 || use.Held != 1 || out.IsReady() {
@@ -103,7 +103,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 		}
 	}
 	// An earlier report that comes late does not bring back an earlier port.
-	out, in := datagram.NewOut(secret, time.Millisecond, 0, here.Addr()), datagram.NewIn(secret, parent)
+	out, in := datagram.NewOut(secret, time.Millisecond, datagram.Code{}, here.Addr()), datagram.NewIn(secret, parent)
 	first, second := report(t, in), report(t, in)
 	out.Take(second, here, time.Now())
 	out.Take(first, netip.AddrPortFrom(here.Addr(), 9), time.Now())

@@ -31,21 +31,24 @@ type Out struct {
 }
 
 // NewOut returns the parent's side of a link with a secret and a first guess of its round
-// trip, to a child on a host, whose reports will show its port. It sends at most so
-// many bytes per second; zero is no limit.
-func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
+// trip, to a child on a host, whose reports will show its port. The parity of a code leaves as it comes, a
+// window's at once: an agent has no time to wait.
+func NewOut(secret wire.Secret, roundTrip time.Duration, code Code, host netip.Addr) *Out {
 	now := time.Now()
 	return &Out{
 		box: secret.Down(), reports: secret.Up(), epoch: now, host: host.Unmap(),
-		pace: algo.NewPace(roundTrip, float64(most), now),
+		pace: algo.NewPace(roundTrip, 0, code.Parity, now),
 	}
 }
 
-// NewOutTo is NewOut for a child whose port is known.
+// NewOutTo returns the sender's side of a link, to a child whose port is known. It sends at most so many bytes per second;
+// zero is no limit. A sender waits until a datagram may leave, be it parity or not.
 func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
-	o := NewOut(secret, roundTrip, most, netip.Addr{})
-	o.to = to
-	return o
+	now := time.Now()
+	return &Out{
+		box: secret.Down(), reports: secret.Up(), epoch: now, to: to,
+		pace: algo.NewPace(roundTrip, float64(most), 0, now),
+	}
 }
 
 // Take takes a child's report. Its source address shows where the child is, if that was not known before. It must be

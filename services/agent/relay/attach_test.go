@@ -24,7 +24,7 @@ func TestChildThatIsLostMeanwhileIsNotFed(t *testing.T) {
 	attach := func(name string) (link context.Context, detach func()) {
 		link, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		return link, f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, 0, netip.Addr{}), cancel)
+		return link, f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, datagram.Code{}, netip.Addr{}), cancel)
 	}
 	tree(1, "stays", "goes")
 	tree(2, "stays")

@@ -28,6 +28,7 @@ type flow struct {
 
 	inlet *inlet
 	ready atomic.Bool // the children were waited for
+	code  datagram.Code
 
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
@@ -73,8 +74,8 @@ func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 		changed: make(chan struct{}), children: make(map[string]*fed),
 	}
 	spec := assignment.GetSpec().GetDatagrams()
-	if code := (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !code.IsNone() {
-		f.repair = datagram.NewRepair(code)
+	if f.code = (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !f.code.IsNone() {
+		f.repair = datagram.NewRepair(f.code)
 	}
 	f.ctx, f.stop = context.WithCancel(h.running)
 	f.inlet = newInlet(f.ctx)
