@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	algo "github.com/groupcast/groupcast/internal/algo/datagram"
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/datagram"
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -38,7 +40,9 @@ type datagramSender struct {
 	mu      sync.Mutex
 	link    *datagram.Out // nil while no agent is there
 	batch   *datagram.Batch
-	linked  chan struct{} // closed when an agent was there for the first time
+	linked  chan struct{} // closed while an agent is there
+	gone    time.Time     // when the last link ended
+	fastest float64       // bytes per second: the most that any link was allowed
 	earlier datagram.Use  // of links that have ended
 	bytes   uint64
 
@@ -46,6 +50,7 @@ type datagramSender struct {
 	next  uint64
 	hash  digest.Hash
 	until time.Time // what was read last is fresh until then; zero is no bound
+	paid  time.Time // until when what was discarded takes
 }
 
 // run sends until both the stream and the delivery have ended.
@@ -80,9 +85,7 @@ func (s *datagramSender) read(ctx context.Context, from io.Reader) {
 
 // sendAll sends what was read, from when the first agent is there to the end.
 func (s *datagramSender) sendAll(ctx context.Context, from io.Reader) {
-	select {
-	case <-s.linked:
-	case <-ctx.Done():
+	if _, linked, _ := s.way(); !awaitLink(ctx, linked, time.Time{}) {
 		return
 	}
 	go s.read(ctx, from) // a Read that blocks ends when the reader is closed
@@ -146,21 +149,84 @@ func (s *datagramSender) sendParity(ctx context.Context, shards []datagram.Shard
 	}
 }
 
-// send sends a datagram when the pace allows it, unless what was read last is no longer fresh then.
+// send sends a datagram when there is a way that may carry it, unless what was read last is no longer fresh then.
 func (s *datagramSender) send(ctx context.Context, h wiredatagram.Header, payload []byte) {
-	s.mu.Lock()
-	out := s.link
-	s.mu.Unlock()
-	if out != nil {
-		now := time.Now()
-		if wait := out.Wait(len(payload), now); s.until.IsZero() || !now.Add(wait).After(s.until) {
-			pause.For(ctx, wait)
-		}
+	if !s.await(ctx, len(payload)) {
+		s.shed(ctx, len(payload))
 	}
 	s.add(h, payload)
 }
 
-// add sends a datagram to the first agent. If there is none, all members lose it.
+// await waits until a datagram may leave, if that is in time, and reports whether it may.
+func (s *datagramSender) await(ctx context.Context, payload int) bool {
+	for ctx.Err() == nil {
+		out, linked, until := s.way()
+		now := time.Now()
+		switch {
+		case out == nil && !awaitLink(ctx, linked, until):
+			return false
+		case out == nil:
+			continue
+		}
+		wait := out.Wait(payload, now)
+		if wait == 0 {
+			return true
+		}
+		if !until.IsZero() && now.Add(wait).After(until) {
+			return false
+		}
+		pause.For(ctx, min(wait, algo.ReportInterval)) // the next report may allow more, and another agent may be there by then
+	}
+	return false
+}
+
+// way returns the link that there is, what says when there is one, and until when to wait; zero is for ever. Of all that is read while there
+// is no link only the first waits for one, as long as it is fresh: else what a live source gives would be older and older.
+func (s *datagramSender) way() (out *datagram.Out, linked <-chan struct{}, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != nil {
+		s.fastest = max(s.fastest, s.link.Rate())
+		return s.link, s.linked, s.until
+	}
+	if s.fresh == 0 {
+		return nil, s.linked, time.Time{}
+	}
+	return nil, s.linked, moment.Soonest(s.until, s.gone.Add(s.fresh))
+}
+
+// awaitLink waits until there is a link, and reports whether there is one in time.
+func awaitLink(ctx context.Context, linked <-chan struct{}, until time.Time) bool {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-linked:
+		return true
+	case <-late:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// shedAhead is by how much what is discarded may be ahead of its pace: a timer is not exact.
+const shedAhead = 10 * time.Millisecond
+
+// shed waits for as long as it took to send a datagram that is not sent, when the way was at its best. A source that can wait, as a file, is
+// thereby read no faster than if it were sent, and a live one not more slowly.
+func (s *datagramSender) shed(ctx context.Context, payload int) {
+	s.mu.Lock()
+	takes := time.Duration(float64(datagram.Size(payload)) / s.fastest * float64(time.Second))
+	s.mu.Unlock()
+	now := time.Now()
+	s.paid = moment.Latest(s.paid, now.Add(-shedAhead)).Add(takes)
+	pause.For(ctx, s.paid.Sub(now))
+}
+
+// add sends a datagram to the first agent. If there is none, or it may not have it now, all members lose it.
 func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,12 +294,8 @@ func (s *datagramSender) attach(agent string, out *datagram.Out, batch *datagram
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out.noteOutlet(agent, s.earlier.Bytes)
-	s.link, s.batch = out, batch
-	select {
-	case <-s.linked:
-	default:
-		close(s.linked)
-	}
+	s.link, s.batch, s.fastest = out, batch, max(s.fastest, out.Rate())
+	close(s.linked)
 }
 
 func (s *datagramSender) detach() {
@@ -241,4 +303,5 @@ func (s *datagramSender) detach() {
 	defer s.mu.Unlock()
 	s.earlier = s.used()
 	s.link, s.batch = nil, nil
+	s.linked, s.gone = make(chan struct{}), time.Now()
 }

@@ -137,3 +137,96 @@ func TestParityLeavesAtThePace(t *testing.T) {
 		})
 	}
 }
+
+// A source that gives as much as is taken, as a file, is read no faster while nothing can be sent than while something could: with a bound
+// of age what is read then is lost, after the first has waited for that long, and without one nothing is.
+func TestNoWayReadsNoFaster(t *testing.T) {
+	const rate, without = 200_000, 10 * time.Second
+	gone := func(s *pacedSender) (comes func(context.Context)) {
+		s.detach()
+		return func(ctx context.Context) { s.link(ctx, "b", 20*time.Millisecond, rate) }
+	}
+	tripped := func(s *pacedSender) (comes func(context.Context)) {
+		for !s.datagramSender.link.Use().Open { // nothing of what is sent comes
+			for range 10 {
+				s.datagramSender.link.Add(s.batch, wiredatagram.Header{Kind: wiredatagram.Data}, nil, time.Now())
+			}
+			time.Sleep(time.Second)
+			s.datagramSender.link.Check(time.Now())
+		}
+		return func(context.Context) {}
+	}
+	for name, tt := range map[string]struct {
+		ends  func(*pacedSender) (comes func(context.Context))
+		fresh time.Duration
+	}{
+		"no agent, no bound":        {gone, 0},
+		"no agent, a bound":         {gone, 200 * time.Millisecond},
+		"an open breaker, no bound": {tripped, 0},
+		"an open breaker, a bound":  {tripped, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPacedSender(t, tt.fresh, datagram.Code{})
+			synctest.Test(t, func(t *testing.T) {
+				linked, cancel := context.WithCancel(t.Context())
+				s.link(linked, "a", 20*time.Millisecond, rate)
+				for range 100 {
+					s.emit(t.Context(), make([]byte, 1000))
+				}
+				cancel()
+				comes := tt.ends(s)
+				held, begun, read := s.used().Held, time.Now(), 0
+				time.AfterFunc(without, func() { comes(t.Context()) })
+				for time.Since(begun) < without && read < 100_000 {
+					s.emit(t.Context(), make([]byte, 1000))
+					read++
+				}
+				lost := s.used().Held - held
+				switch most := int(rate * without.Seconds() / 1000); {
+				case tt.fresh == 0 && (lost > 0 || read > 1):
+					t.Errorf("%d were read and %d lost: want all of them to wait", read, lost)
+				case read > most:
+					t.Errorf("%d were read: want %d at most", read, most)
+				case tt.fresh > 0 && read < most/2:
+					t.Errorf("%d were read: a live source would fall behind", read)
+				}
+			})
+		})
+	}
+}
+
+// An agent that comes soon after another went costs nothing: what was read by then waits as long as it is fresh.
+func TestNextAgentIsWaitedFor(t *testing.T) {
+	s := newPacedSender(t, time.Second, datagram.Code{})
+	synctest.Test(t, func(t *testing.T) {
+		s.link(t.Context(), "a", 20*time.Millisecond, 200_000)
+		s.emit(t.Context(), make([]byte, 1000))
+		s.detach()
+		time.AfterFunc(500*time.Millisecond, func() { s.link(t.Context(), "b", 20*time.Millisecond, 200_000) })
+		for range 20 {
+			s.emit(t.Context(), make([]byte, 1000))
+		}
+		if use := s.used(); use.Sent != 21 || use.Held != 0 {
+			t.Errorf("%d left and %d were held", use.Sent, use.Held)
+		}
+	})
+}
+
+// Where one datagram takes longer than it is fresh at the rate that was asked for, what cannot be sent is read at that rate, too.
+func TestWaitLongerThanFresh(t *testing.T) {
+	const rate = 5000
+	s := newPacedSender(t, 200*time.Millisecond, datagram.Code{})
+	synctest.Test(t, func(t *testing.T) {
+		s.link(t.Context(), "a", 20*time.Millisecond, rate)
+		begun, read := time.Now(), 0
+		for time.Since(begun) < 20*time.Second && read < 10_000 {
+			s.emit(t.Context(), make([]byte, wiredatagram.MaxPayload))
+			read++
+		}
+		use := s.used()
+		t.Logf("%d were read, %d left", read, use.Sent)
+		if read > 2*20*rate/wiredatagram.MaxPayload || use.Sent < 20*rate/wiredatagram.MaxPayload/2 {
+			t.Errorf("%d were read, of which %d left", read, use.Sent)
+		}
+	})
+}

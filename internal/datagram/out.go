@@ -13,6 +13,9 @@ import (
 // headers is how many bytes IP and UDP add: the network carries them, so they count.
 const headers = 28
 
+// Size returns how many bytes the network carries of a datagram with such a payload.
+func Size(payload int) int { return payload + wire.Overhead + headers }
+
 // Out is a link seen from the parent: what leaves is sealed, keeps to the pace, and stops
 // when the breaker trips.
 type Out struct {
@@ -105,7 +108,7 @@ func (o *Out) IsReady() bool {
 func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	size := len(payload) + wire.Overhead + headers
+	size := Size(len(payload))
 	if !o.to.IsValid() || o.breaker.IsOpen(now) || !o.pace.Take(size, now) {
 		o.use.Held++
 		return
@@ -123,7 +126,14 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.pace.Wait(payload+wire.Overhead+headers, now)
+	return max(o.pace.Wait(Size(payload), now), o.breaker.OpenFor(now))
+}
+
+// Rate returns how many bytes per second may be sent.
+func (o *Out) Rate() float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pace.Rate()
 }
 
 // unsent notes that datagrams found no room in the socket.

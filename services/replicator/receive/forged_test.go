@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
-	"runtime"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"github.com/klauspost/reedsolomon"
