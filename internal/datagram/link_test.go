@@ -133,6 +133,34 @@ func TestParentIsWhereItSendsFrom(t *testing.T) {
 	}
 }
 
+// A child that did not dial follows its parent to another port, as that of a network that translates addresses: what overtook it, and what
+// others send again, changes nothing. A child that dialled stays with whom it dialled.
+func TestParentMoves(t *testing.T) {
+	first, second := netip.MustParseAddrPort("127.0.0.1:9"), netip.MustParseAddrPort("127.0.0.1:10")
+	for name, tt := range map[string]struct{ dialled, want netip.AddrPort }{
+		"that opened the link": {netip.AddrPort{}, second},
+		"that was dialled":     {first, first},
+	} {
+		in, box := datagram.NewIn(secret, tt.dialled), secret.Down()
+		open := func(number uint64, from netip.AddrPort) error {
+			_, _, err := in.Open(box.Seal(nil, wire.Header{Number: number, Kind: wire.Data}, nil), from, time.Now())
+			return err
+		}
+		for _, one := range []struct {
+			number uint64
+			from   netip.AddrPort
+			want   error
+		}{{0, first, nil}, {1, first, nil}, {3, second, nil}, {3, first, datagram.ErrRepeated}, {2, first, nil}} {
+			if err := open(one.number, one.from); !errors.Is(err, one.want) {
+				t.Errorf("%d: %v", one.number, err)
+			}
+		}
+		if _, to, ok := in.Report(time.Now()); !ok || to != tt.want {
+			t.Errorf("to a parent %s it reports at %v, want %v", name, to, tt.want)
+		}
+	}
+}
+
 // What exceeds the pace is dropped, not queued.
 func TestPaceHolds(t *testing.T) {
 	parent := listen(t)
