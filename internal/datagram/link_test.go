@@ -179,6 +179,34 @@ func TestPaceHolds(t *testing.T) {
 	}
 }
 
+// What a link is told to have sent never becomes less: metrics count what came since they last looked. What the socket did not take was held.
+func TestUseOnlyGrows(t *testing.T) {
+	parent, child := listen(t), listen(t)
+	out, batch := datagram.NewOutTo(secret, time.Millisecond, 0, addressOf(child)), datagram.NewBatch(parent)
+	add := func(count int) {
+		for range count {
+			out.Add(batch, wire.Header{Kind: wire.Data}, []byte("datagram"), time.Now())
+		}
+	}
+	add(2)
+	batch.Flush()
+	parent.Close() // it takes no more
+	before := out.Use()
+	for range 2 {
+		add(3)
+		between := out.Use()
+		batch.Flush()
+		after := out.Use()
+		if between.Sent < before.Sent || after.Sent < between.Sent || after.Bytes < between.Bytes || after.Held < between.Held {
+			t.Errorf("from %+v by %+v to %+v", before, between, after)
+		}
+		before = after
+	}
+	if before.Sent != 2 || before.Bytes != 2*8 || before.Held != 6 {
+		t.Errorf("at the end: %+v", before)
+	}
+}
+
 // BenchmarkDuplicate measures what one core duplicates to four children.
 func BenchmarkDuplicate(b *testing.B) {
 	socket, err := datagram.Listen("127.0.0.1:0")

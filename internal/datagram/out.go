@@ -104,7 +104,7 @@ func (o *Out) IsReady() bool {
 	return o.to.IsValid()
 }
 
-// Add seals a datagram into a batch. If it may not be sent now it is held, which means that it is never sent.
+// Add seals a datagram into a batch, which counts it when it is flushed. If it may not be sent now it is held, which means that it is never sent.
 func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,9 +116,6 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	h.Number, h.Departure = o.next, uint64(now.Sub(o.epoch).Microseconds())
 	h.RoundTrip = uint32(min(o.pace.RoundTrip().Microseconds(), 1<<32-1))
 	o.next++
-	o.use.Sent++
-	o.use.Bytes += uint64(len(payload))
-	o.use.Last = now
 	batch.add(o, o.to, h, payload)
 }
 
@@ -136,14 +133,21 @@ func (o *Out) Rate() float64 {
 	return o.pace.Rate()
 }
 
+// left notes that datagrams left.
+func (o *Out) left(run udp.Run, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	count := uint64(run.Count())
+	o.use.Sent += count
+	o.use.Bytes += uint64(len(run.Bytes)) - count*wire.Overhead
+	o.use.Last = now
+}
+
 // unsent notes that datagrams found no room in the socket.
 func (o *Out) unsent(run udp.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	count := uint64(run.Count())
-	o.use.Sent -= count
-	o.use.Bytes -= uint64(len(run.Bytes)) - count*wire.Overhead
-	o.use.Held += count
+	o.use.Held += uint64(run.Count())
 }
 
 // Use returns the use of the link so far.
