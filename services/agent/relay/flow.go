@@ -101,6 +101,7 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 		if child.out != nil && !f.isChild(name) {
 			child.cancel()
 		}
+		f.forget(name)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -188,6 +189,7 @@ func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc)
 		defer f.mu.Unlock()
 		if child.out == out {
 			child.unlink()
+			f.forget(name)
 			f.rest()
 		}
 	}
@@ -212,6 +214,14 @@ func (f *flow) take(waiting context.Context) (ctx context.Context, release func(
 // isChild reports whether the tree has somebody as a child here.
 func (f *flow) isChild(name string) bool {
 	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
+}
+
+// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more. A delivery that has
+// ended has no children, but it is told what their links carried.
+func (f *flow) forget(name string) {
+	if f.children[name].out == nil && !f.isChild(name) && !f.assignment.GetEnded() {
+		delete(f.children, name)
+	}
 }
 
 // isResting reports whether nothing happens in a delivery that has ended.
