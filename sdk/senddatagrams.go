@@ -40,10 +40,12 @@ type datagramSender struct {
 	mu      sync.Mutex
 	link    *datagram.Out // nil while no agent is there
 	batch   *datagram.Batch
-	linked  chan struct{} // closed while an agent is there
-	gone    time.Time     // when the last link ended
-	fastest float64       // bytes per second: the most that any link was allowed
-	earlier datagram.Use  // of links that have ended
+	linked  chan struct{}           // closed while an agent is there
+	gone    time.Time               // when the last link ended
+	fastest float64                 // bytes per second: the most that any link was allowed
+	earlier datagram.Use            // of links that have ended
+	agent   string                  // that is fed, or was last
+	before  map[string]datagram.Use // of links that have ended, by agent
 	bytes   uint64
 
 	// Only the sending goroutine touches these.
@@ -255,6 +257,18 @@ func (s *datagramSender) standing(report *groupv1.DeliveryReport) {
 	defer s.mu.Unlock()
 	use := s.used()
 	report.Bytes, report.DatagramUse, report.Fed = s.bytes, use.Message(), s.out.outletReport(use.Bytes)
+	if report.Fed != nil {
+		report.Fed.Datagrams = s.usedToAgent().Message()
+	}
+}
+
+// usedToAgent returns what the links to the agent that is fed carried.
+func (s *datagramSender) usedToAgent() (use datagram.Use) {
+	if s.link != nil {
+		use = s.link.Use()
+	}
+	use.Add(s.before[s.agent])
+	return use
 }
 
 // used returns what all links together carried.
@@ -294,6 +308,7 @@ func (s *datagramSender) attach(agent string, out *datagram.Out, batch *datagram
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out.noteOutlet(agent, s.earlier.Bytes)
+	s.agent = agent
 	s.link, s.batch, s.fastest = out, batch, max(s.fastest, out.Rate())
 	close(s.linked)
 }
@@ -302,6 +317,10 @@ func (s *datagramSender) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.earlier = s.used()
+	if s.before == nil {
+		s.before = make(map[string]datagram.Use)
+	}
+	s.before[s.agent] = s.usedToAgent()
 	s.link, s.batch = nil, nil
 	s.linked, s.gone = make(chan struct{}), time.Now()
 }

@@ -44,6 +44,9 @@ func TestSenderTellsWhatItsLinksCarried(t *testing.T) {
 		t.Helper()
 		report := new(groupv1.DeliveryReport)
 		s.standing(report)
+		if got, want := report.GetFed().GetDatagrams().GetSent(), sent/100; got != want {
+			t.Errorf("it tells of %d datagrams to %s, want %d", got, agent, want)
+		}
 		if fed := report.GetFed(); fed.GetName() != agent || fed.GetSentBytes() < sent || fed.GetSentBytes() > most {
 			t.Errorf("it tells %v, want %d to %d bytes to %s", report, sent, most, agent)
 		}
