@@ -169,6 +169,8 @@ func (s *datagramSender) await(ctx context.Context, payload int) bool {
 			return false
 		case out == nil:
 			continue
+		case out.IsOpen(now): // managers see by what the agent does not get that it is to be taken out: the stream has to go on for that
+			return false
 		}
 		wait := out.Wait(payload, now)
 		if wait == 0 {

@@ -123,7 +123,14 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(o.pace.Wait(Size(payload), now), o.breaker.OpenFor(now))
+	return o.pace.Wait(Size(payload), now)
+}
+
+// IsOpen reports whether the breaker stops the link.
+func (o *Out) IsOpen(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.breaker.IsOpen(now)
 }
 
 // Rate returns how many bytes per second may be sent.

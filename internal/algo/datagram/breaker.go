@@ -73,8 +73,5 @@ func (b *Breaker) judge(isBad bool, now time.Time) (trips bool) {
 // IsOpen reports whether nothing may be sent.
 func (b *Breaker) IsOpen(now time.Time) bool { return now.Before(b.until) }
 
-// OpenFor returns for how long nothing may be sent; zero if something may.
-func (b *Breaker) OpenFor(now time.Time) time.Duration { return max(0, b.until.Sub(now)) }
-
 // Trips returns how often the breaker has tripped.
 func (b *Breaker) Trips() int { return b.trips }
