@@ -78,7 +78,8 @@ func newDatagramUse(m *groupv1.DatagramUse) *DatagramUse {
 
 // SendDatagrams delivers what a reader gives, each Read as one datagram of at most MaxDatagram bytes, to the members of the session's
 // group that receive. They get what is fresh: what is lost on the way is counted, and not sent again. The reader is read no faster
-// than the way to the first agent allows. A Read that blocks when the delivery ends goes on until the reader is closed: before that,
+// than the way to the first agent allows, and while there is none no faster than it ever did; without a bound of
+// age it is not read while there is no agent. A Read that blocks when the delivery ends goes on until the reader is closed: before that,
 // the caller must not use the reader, even if Wait has returned.
 //
 // ctx only bounds the beginning. The stream goes on without it, until the reader ends or Outgoing.Cancel is called.

@@ -79,11 +79,15 @@ func (b *Batch) begin(by *Out, to netip.AddrPort, segment int) (at int) {
 // IsFull reports whether the batch has to be flushed before more is added.
 func (b *Batch) IsFull() bool { return b.n == batchSize }
 
-// Flush sends what was added. What finds no room is not sent, and its link counts it.
+// Flush sends what was added. What finds no room is not sent; each link counts what became of its own.
 func (b *Batch) Flush() {
+	now := time.Now()
 	for done := 0; done < len(b.runs); {
 		sent, err := b.write(b.runs[done:])
-		done += sent
+		for range sent {
+			b.outs[done].left(b.runs[done], now)
+			done++
+		}
 		if err != nil {
 			b.outs[done].unsent(b.runs[done])
 			done++

@@ -19,16 +19,18 @@ type In struct {
 	box      *wire.Box
 	reports  *wire.Box
 	reported uint64         // how many reports were made
+	dialled  bool           // the parent's address was known from the beginning
 	parent   netip.AddrPort // where they go; invalid before that is known
+	next     uint64         // the number after the highest that came
 	losses   algo.Losses
 	last     wire.Header
 	lastAt   time.Time
 }
 
 // NewIn returns the child's side of a link with a secret. The parent's address is known if
-// the parent was dialled; otherwise what comes from it shows the address.
+// the parent was dialled; otherwise what comes from it shows the address, which changes where a network translates it anew.
 func NewIn(secret wire.Secret, parent netip.AddrPort) *In {
-	return &In{box: secret.Down(), reports: secret.Up(), parent: parent}
+	return &In{box: secret.Down(), reports: secret.Up(), parent: parent, dialled: parent.IsValid()}
 }
 
 // Open opens what came, in place.
@@ -46,8 +48,11 @@ func (in *In) Open(whole []byte, from netip.AddrPort, now time.Time) (wire.Heade
 		return h, nil, ErrRepeated
 	}
 	in.last, in.lastAt = h, now
-	if !in.parent.IsValid() {
-		in.parent = from
+	if h.Number >= in.next {
+		in.next = h.Number + 1
+		if !in.dialled {
+			in.parent = from
+		}
 	}
 	return h, payload, nil
 }

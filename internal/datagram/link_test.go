@@ -31,7 +31,7 @@ func addressOf(socket *udp.Socket) netip.AddrPort {
 // A child's report tells the parent where the child is, and what the parent then sends arrives.
 func TestReportedAndSent(t *testing.T) {
 	parent, child := listen(t), listen(t)
-	out := datagram.NewOut(secret, 10*time.Millisecond, 0, addressOf(child).Addr())
+	out := datagram.NewOut(secret, 10*time.Millisecond, datagram.Code{}, addressOf(child).Addr())
 	in := datagram.NewIn(secret, addressOf(parent))
 	batch := datagram.NewBatch(parent)
 	const count = 5
@@ -95,7 +95,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 		"of another link":   {wire.Secret{9}, here},
 		"from another host": {secret, there},
 	} {
-		out := datagram.NewOut(secret, time.Millisecond, 0, here.Addr())
+		out := datagram.NewOut(secret, time.Millisecond, datagram.Code{}, here.Addr())
 		out.Take(report(t, datagram.NewIn(c.secret, parent)), c.from, time.Now())
 		out.Add(datagram.NewBatch(child), wire.Header{Kind: wire.Data}, nil, time.Now())
 		if use := out.Use(); use.Sent != 0 || use.Held != 1 || out.IsReady() {
@@ -103,7 +103,7 @@ func TestReportsOfOthersAreIgnored(t *testing.T) {
 		}
 	}
 	// An earlier report that comes late does not bring back an earlier port.
-	out, in := datagram.NewOut(secret, time.Millisecond, 0, here.Addr()), datagram.NewIn(secret, parent)
+	out, in := datagram.NewOut(secret, time.Millisecond, datagram.Code{}, here.Addr()), datagram.NewIn(secret, parent)
 	first, second := report(t, in), report(t, in)
 	out.Take(second, here, time.Now())
 	out.Take(first, netip.AddrPortFrom(here.Addr(), 9), time.Now())
@@ -133,6 +133,34 @@ func TestParentIsWhereItSendsFrom(t *testing.T) {
 	}
 }
 
+// A child that did not dial follows its parent to another port, as that of a network that translates addresses: what overtook it, and what
+// others send again, changes nothing. A child that dialled stays with whom it dialled.
+func TestParentMoves(t *testing.T) {
+	first, second := netip.MustParseAddrPort("127.0.0.1:9"), netip.MustParseAddrPort("127.0.0.1:10")
+	for name, tt := range map[string]struct{ dialled, want netip.AddrPort }{
+		"that opened the link": {netip.AddrPort{}, second},
+		"that was dialled":     {first, first},
+	} {
+		in, box := datagram.NewIn(secret, tt.dialled), secret.Down()
+		open := func(number uint64, from netip.AddrPort) error {
+			_, _, err := in.Open(box.Seal(nil, wire.Header{Number: number, Kind: wire.Data}, nil), from, time.Now())
+			return err
+		}
+		for _, one := range []struct {
+			number uint64
+			from   netip.AddrPort
+			want   error
+		}{{0, first, nil}, {1, first, nil}, {3, second, nil}, {3, first, datagram.ErrRepeated}, {2, first, nil}} {
+			if err := open(one.number, one.from); !errors.Is(err, one.want) {
+				t.Errorf("%d: %v", one.number, err)
+			}
+		}
+		if _, to, ok := in.Report(time.Now()); !ok || to != tt.want {
+			t.Errorf("to a parent %s it reports at %v, want %v", name, to, tt.want)
+		}
+	}
+}
+
 // What exceeds the pace is dropped, not queued.
 func TestPaceHolds(t *testing.T) {
 	parent := listen(t)
@@ -148,6 +176,34 @@ func TestPaceHolds(t *testing.T) {
 	use := out.Use()
 	if use.Sent+use.Held != 1000 || use.Sent > 100 || use.Sent == 0 {
 		t.Errorf("of 1000: %+v", use)
+	}
+}
+
+// What a link is told to have sent never becomes less: metrics count what came since they last looked. What the socket did not take was held.
+func TestUseOnlyGrows(t *testing.T) {
+	parent, child := listen(t), listen(t)
+	out, batch := datagram.NewOutTo(secret, time.Millisecond, 0, addressOf(child)), datagram.NewBatch(parent)
+	add := func(count int) {
+		for range count {
+			out.Add(batch, wire.Header{Kind: wire.Data}, []byte("datagram"), time.Now())
+		}
+	}
+	add(2)
+	batch.Flush()
+	parent.Close() // it takes no more
+	before := out.Use()
+	for range 2 {
+		add(3)
+		between := out.Use()
+		batch.Flush()
+		after := out.Use()
+		if between.Sent < before.Sent || after.Sent < between.Sent || after.Bytes < between.Bytes || after.Held < between.Held {
+			t.Errorf("from %+v by %+v to %+v", before, between, after)
+		}
+		before = after
+	}
+	if before.Sent != 2 || before.Bytes != 2*8 || before.Held != 6 {
+		t.Errorf("at the end: %+v", before)
 	}
 }
 

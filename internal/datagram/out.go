@@ -13,6 +13,9 @@ import (
 // headers is how many bytes IP and UDP add: the network carries them, so they count.
 const headers = 28
 
+// Size returns how many bytes the network carries of a datagram with such a payload.
+func Size(payload int) int { return payload + wire.Overhead + headers }
+
 // Out is a link seen from the parent: what leaves is sealed, keeps to the pace, and stops
 // when the breaker trips.
 type Out struct {
@@ -31,21 +34,24 @@ type Out struct {
 }
 
 // NewOut returns the parent's side of a link with a secret and a first guess of its round
-// trip, to a child on a host, whose reports will show its port. It sends at most so
-// many bytes per second; zero is no limit.
-func NewOut(secret wire.Secret, roundTrip time.Duration, most uint64, host netip.Addr) *Out {
+// trip, to a child on a host, whose reports will show its port. The parity of a code leaves as it comes, a
+// window's at once: an agent has no time to wait.
+func NewOut(secret wire.Secret, roundTrip time.Duration, code Code, host netip.Addr) *Out {
 	now := time.Now()
 	return &Out{
 		box: secret.Down(), reports: secret.Up(), epoch: now, host: host.Unmap(),
-		pace: algo.NewPace(roundTrip, float64(most), now),
+		pace: algo.NewPace(roundTrip, 0, code.Parity, now),
 	}
 }
 
-// NewOutTo is NewOut for a child whose port is known.
+// NewOutTo returns the sender's side of a link, to a child whose port is known. It sends at most so many bytes per second;
+// zero is no limit. A sender waits until a datagram may leave, be it parity or not.
 func NewOutTo(secret wire.Secret, roundTrip time.Duration, most uint64, to netip.AddrPort) *Out {
-	o := NewOut(secret, roundTrip, most, netip.Addr{})
-	o.to = to
-	return o
+	now := time.Now()
+	return &Out{
+		box: secret.Down(), reports: secret.Up(), epoch: now, to: to,
+		pace: algo.NewPace(roundTrip, float64(most), 0, now),
+	}
 }
 
 // Take takes a child's report. Its source address shows where the child is, if that was not known before. It must be
@@ -98,11 +104,11 @@ func (o *Out) IsReady() bool {
 	return o.to.IsValid()
 }
 
-// Add seals a datagram into a batch. If it may not be sent now it is held, which means that it is never sent.
+// Add seals a datagram into a batch, which counts it when it is flushed. If it may not be sent now it is held, which means that it is never sent.
 func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	size := len(payload) + wire.Overhead + headers
+	size := Size(len(payload))
 	if !o.to.IsValid() || o.breaker.IsOpen(now) || !o.pace.Take(size, now) {
 		o.use.Held++
 		return
@@ -110,9 +116,6 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 	h.Number, h.Departure = o.next, uint64(now.Sub(o.epoch).Microseconds())
 	h.RoundTrip = uint32(min(o.pace.RoundTrip().Microseconds(), 1<<32-1))
 	o.next++
-	o.use.Sent++
-	o.use.Bytes += uint64(len(payload))
-	o.use.Last = now
 	batch.add(o, o.to, h, payload)
 }
 
@@ -120,17 +123,38 @@ func (o *Out) Add(batch *Batch, h wire.Header, payload []byte, now time.Time) {
 func (o *Out) Wait(payload int, now time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.pace.Wait(payload+wire.Overhead+headers, now)
+	return o.pace.Wait(Size(payload), now)
+}
+
+// IsOpen reports whether the breaker stops the link.
+func (o *Out) IsOpen(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.breaker.IsOpen(now)
+}
+
+// Rate returns how many bytes per second may be sent.
+func (o *Out) Rate() float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pace.Rate()
+}
+
+// left notes that datagrams left.
+func (o *Out) left(run udp.Run, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	count := uint64(run.Count())
+	o.use.Sent += count
+	o.use.Bytes += uint64(len(run.Bytes)) - count*wire.Overhead
+	o.use.Last = now
 }
 
 // unsent notes that datagrams found no room in the socket.
 func (o *Out) unsent(run udp.Run) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	count := uint64(run.Count())
-	o.use.Sent -= count
-	o.use.Bytes -= uint64(len(run.Bytes)) - count*wire.Overhead
-	o.use.Held += count
+	o.use.Held += uint64(run.Count())
 }
 
 // Use returns the use of the link so far.

@@ -37,8 +37,8 @@ func (c coders) of(count int) reedsolomon.Encoder {
 	coder, has := c.made[count]
 	if !has {
 		var err error
-		// What a code costs is too little to be spread over processors.
-		if coder, err = reedsolomon.New(count, c.parity, reedsolomon.WithMaxGoroutines(1)); err != nil {
+		// What a code costs is too little to be spread over processors. Its cache would keep what belongs to each pattern of losses for ever.
+		if coder, err = reedsolomon.New(count, c.parity, reedsolomon.WithMaxGoroutines(1), reedsolomon.WithInversionCache(false)); err != nil {
 			panic("datagram: " + err.Error()) // the code was validated
 		}
 		c.made[count] = coder

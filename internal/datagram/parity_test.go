@@ -3,6 +3,8 @@ package datagram_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -197,5 +199,82 @@ func BenchmarkEncode(b *testing.B) {
 	b.SetBytes(int64(len(payload)))
 	for i := range b.N {
 		e.Add(uint64(i), 0, payload, time.Time{})
+	}
+}
+
+// losing repairs windows of which each lost others of its datagrams, as many as its parity allows.
+type losing struct {
+	code    datagram.Code
+	repair  *datagram.Repair
+	encoder *datagram.Encoder
+	random  *rand.Rand
+	payload []byte
+	first   uint64
+}
+
+func newLosing(code datagram.Code, size int) *losing {
+	return &losing{
+		code: code, repair: datagram.NewRepair(code), encoder: datagram.NewEncoder(code, time.Hour), random: rand.New(rand.NewPCG(1, 2)),
+		payload: make([]byte, size),
+	}
+}
+
+// window repairs one more window, and returns how many datagrams were recovered.
+func (l *losing) window() (recovered int) {
+	note := func(found []datagram.Found) {
+		for _, one := range found {
+			if one.Kind == wire.Data {
+				recovered++
+			}
+		}
+	}
+	lost := make(map[int]bool)
+	for _, i := range l.random.Perm(l.code.Data)[:l.code.Parity] {
+		lost[i] = true
+	}
+	var shards []datagram.Shard
+	for i := range l.code.Data {
+		sequence := l.first + uint64(i)
+		if shards = l.encoder.Add(sequence, sequence, l.payload, time.Unix(0, 0)); !lost[i] {
+			note(l.repair.Data(sequence, sequence, l.payload))
+		}
+	}
+	for _, shard := range shards {
+		note(l.repair.Parity(shard.Header(), shard.Block))
+	}
+	l.first += uint64(l.code.Data)
+	return recovered
+}
+
+// What was computed for one pattern of losses is not kept: with large parity hardly one comes twice, and a stream may last for months.
+func TestRepairKeepsNoPatterns(t *testing.T) {
+	l := newLosing(datagram.Code{Data: 40, Parity: 20}, 10)
+	repair := func(windows int) (heap int64) {
+		for range windows {
+			if got := l.window(); got != l.code.Parity {
+				t.Fatalf("%d are recovered of %d", got, l.code.Parity)
+			}
+		}
+		runtime.GC()
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		runtime.KeepAlive(l)
+		return int64(memory.HeapAlloc)
+	}
+	before := repair(50)
+	if grew := repair(2000) - before; grew > 1<<20 {
+		t.Errorf("2000 windows leave %d bytes behind", grew)
+	}
+}
+
+// BenchmarkRepair measures a window whose losses nobody has had before.
+func BenchmarkRepair(b *testing.B) {
+	for _, code := range []datagram.Code{{Data: 10, Parity: 2}, {Data: 40, Parity: 20}, {Data: 128, Parity: 128}} {
+		b.Run(fmt.Sprintf("%d+%d", code.Data, code.Parity), func(b *testing.B) {
+			l := newLosing(code, wire.MaxPayload)
+			for b.Loop() {
+				l.window()
+			}
+		})
 	}
 }

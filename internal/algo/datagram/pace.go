@@ -11,7 +11,7 @@ const (
 	ReportInterval = 100 * time.Millisecond
 	// leastRoundTrip keeps the equation finite on a path without delay.
 	leastRoundTrip = 100 * time.Microsecond
-	// burst is how many datagrams may leave at once at any rate.
+	// burst is how many datagrams may leave at once at any rate, parity not counted.
 	burst = 8
 	// recent is the number of latest reports whose receive rates are kept: X_recv_set of section 4.3.
 	recent = 3
@@ -28,6 +28,7 @@ type Feedback struct {
 // that would wait, an agent drops the datagram: if it may not leave now it would be late.
 type Pace struct {
 	most      float64 // bytes per second; zero means no limit
+	burst     float64 // how many datagrams may leave at once at any rate
 	size      float64 // of datagrams, the mean
 	rate      float64
 	roundTrip time.Duration
@@ -41,9 +42,10 @@ type Pace struct {
 	sent     float64 // bytes since the last report
 }
 
-// NewPace returns the pace of a link with a round trip, which sends at most so many bytes per second; zero means no limit.
-func NewPace(roundTrip time.Duration, most float64, now time.Time) *Pace {
-	p := &Pace{most: most, size: 1, roundTrip: max(roundTrip, leastRoundTrip), heard: now, raised: now, credited: now}
+// NewPace returns the pace of a link with a round trip, which sends at most so many bytes per second; zero means no limit. So many datagrams
+// of parity may leave at once with others: a window's come together, and where one is repaired there are never more.
+func NewPace(roundTrip time.Duration, most float64, parity int, now time.Time) *Pace {
+	p := &Pace{most: most, burst: float64(burst + parity), size: 1, roundTrip: max(roundTrip, leastRoundTrip), heard: now, raised: now, credited: now}
 	p.set(p.first())
 	p.credit = p.depth()
 	return p
@@ -121,7 +123,7 @@ func (p *Pace) Wait(size int, now time.Time) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	return time.Duration(missing / p.rate * float64(time.Second))
+	return time.Duration(missing/p.rate*float64(time.Second)) + 1 // a part of a nanosecond counts as one
 }
 
 // fill adds the credit for the time that has passed, up to that of a round trip (section 4.6).
@@ -132,7 +134,7 @@ func (p *Pace) fill(now time.Time) {
 }
 
 func (p *Pace) depth() float64 {
-	return max(p.rate*max(p.roundTrip, ReportInterval/10).Seconds(), burst*max(p.size, firstWindow/4))
+	return max(p.rate*max(p.roundTrip, ReportInterval/10).Seconds(), p.burst*max(p.size, firstWindow/4))
 }
 
 // silence halves the rate whenever nothing was heard for some time although something was sent: the

@@ -16,7 +16,7 @@ type parent struct {
 }
 
 func newParent(t *testing.T, most float64) *parent {
-	return &parent{T: t, pace: algo.NewPace(rtt, most, start), now: start}
+	return &parent{T: t, pace: algo.NewPace(rtt, most, 0, start), now: start}
 }
 
 // send sends as much as it may for a while, and returns how many bytes that was.
@@ -167,5 +167,21 @@ func TestBottleneckIsUsed(t *testing.T) {
 	}
 	if lost := 1 - carried/sent; lost > 0.05 {
 		t.Errorf("%.1f %% are lost", 100*lost)
+	}
+}
+
+// The parity of a window comes at once, and leaves at once, however little its link may carry in a round trip; so does what else was
+// allowed to.
+func TestParityOfAWindowLeavesAtOnce(t *testing.T) {
+	for _, parity := range []int{0, 2, 10, 128} {
+		pace := algo.NewPace(rtt, 50_000, parity, start)
+		pace.Take(size, start) // it shows how large they are
+		left, later := 0, start.Add(time.Minute)
+		for left <= 1000 && pace.Take(size, later) {
+			left++
+		}
+		if want := 8 + parity; left != want {
+			t.Errorf("with %d of parity, %d leave at once: want %d", parity, left, want)
+		}
 	}
 }

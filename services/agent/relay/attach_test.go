@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestChildThatIsLostMeanwhileIsNotFed(t *testing.T) {
 	attach := func(name string) (link context.Context, detach func()) {
 		link, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		return link, f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, 0, netip.Addr{}), cancel)
+		return link, f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, datagram.Code{}, netip.Addr{}), cancel)
 	}
 	tree(1, "stays", "goes")
 	tree(2, "stays")
@@ -38,4 +39,43 @@ func TestChildThatIsLostMeanwhileIsNotFed(t *testing.T) {
 	if f.links() != 0 {
 		t.Errorf("%d links when both are gone", f.links())
 	}
+}
+
+// A stream may go on for months, while members come and go: of children that the tree no longer has, nothing is kept once their links have
+// ended. Of those that it had to its end, the last report has all.
+func TestFlowForgetsChildrenThatAreGone(t *testing.T) {
+	f := &flow{inlet: newInlet(t.Context()), hub: &Hub{}, changed: make(chan struct{}), children: make(map[string]*fed)}
+	assign := func(version uint64, ended bool, children ...string) {
+		assignment := &groupv1.Assignment{TreeVersion: version, Ended: ended}
+		for _, name := range children {
+			assignment.Children = append(assignment.Children, &groupv1.Neighbour{Name: name})
+		}
+		f.assign(assignment)
+	}
+	attach := func(name string) (detach func()) {
+		_, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		return f.attach(name, datagram.NewOut(wiredatagram.Secret{}, time.Millisecond, datagram.Code{}, netip.Addr{}), cancel)
+	}
+	want := func(names ...string) {
+		t.Helper()
+		var told []string
+		for _, child := range f.report().GetChildren() {
+			told = append(told, child.GetName())
+		}
+		if !slices.Equal(told, names) {
+			t.Errorf("it tells of %v, want %v", told, names)
+		}
+	}
+	assign(1, false, "away", "moved", "stays")
+	detachAway, detachMoved, detachStays := attach("away"), attach("moved"), attach("stays")
+	detachAway()
+	want("away", "moved", "stays") // it may come again
+	assign(2, false, "stays")
+	want("moved", "stays")
+	detachMoved()
+	want("stays")
+	assign(3, true)
+	detachStays()
+	want("stays")
 }

@@ -28,6 +28,7 @@ type flow struct {
 
 	inlet *inlet
 	ready atomic.Bool // the children were waited for
+	code  datagram.Code
 
 	mu         sync.Mutex
 	assignment *groupv1.Assignment
@@ -73,8 +74,8 @@ func newFlow(h *Hub, assignment *groupv1.Assignment) *flow {
 		changed: make(chan struct{}), children: make(map[string]*fed),
 	}
 	spec := assignment.GetSpec().GetDatagrams()
-	if code := (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !code.IsNone() {
-		f.repair = datagram.NewRepair(code)
+	if f.code = (datagram.Code{Data: int(spec.GetParityData()), Parity: int(spec.GetParityShards())}); !f.code.IsNone() {
+		f.repair = datagram.NewRepair(f.code)
 	}
 	f.ctx, f.stop = context.WithCancel(h.running)
 	f.inlet = newInlet(f.ctx)
@@ -100,6 +101,7 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 		if child.out != nil && !f.isChild(name) {
 			child.cancel()
 		}
+		f.forget(name)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -187,6 +189,7 @@ func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc)
 		defer f.mu.Unlock()
 		if child.out == out {
 			child.unlink()
+			f.forget(name)
 			f.rest()
 		}
 	}
@@ -211,6 +214,14 @@ func (f *flow) take(waiting context.Context) (ctx context.Context, release func(
 // isChild reports whether the tree has somebody as a child here.
 func (f *flow) isChild(name string) bool {
 	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
+}
+
+// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more. A delivery that has
+// ended has no children, but it is told what their links carried.
+func (f *flow) forget(name string) {
+	if f.children[name].out == nil && !f.isChild(name) && !f.assignment.GetEnded() {
+		delete(f.children, name)
+	}
 }
 
 // isResting reports whether nothing happens in a delivery that has ended.

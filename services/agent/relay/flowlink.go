@@ -36,7 +36,7 @@ func (f *flow) feedOver(ctx context.Context, cancel context.CancelFunc, conn *li
 		conn.Close()
 		return err
 	}
-	out := datagram.NewOut(secret, conn.RoundTrip(), 0, remote.Addr())
+	out := datagram.NewOut(secret, conn.RoundTrip(), f.code, remote.Addr())
 	defer f.hub.port.open(secret.Link(), out.Take)()
 	defer f.attach(name, out, cancel)()
 	var counted datagram.Use

@@ -232,3 +232,39 @@ func TestSendersLinkHasWhatItCarried(t *testing.T) {
 		t.Errorf("of one that does not say it, %d", got)
 	}
 }
+
+// Each link of a stream in datagrams has what it carried itself, also once its sender feeds another agent; one of an earlier version tells of
+// all of them together.
+func TestEachLinkHasItsOwnDatagrams(t *testing.T) {
+	use := func(sent uint64) *groupv1.DatagramUse { return &groupv1.DatagramUse{Sent: sent} }
+	feeding := func(agent string) *tree.Tree {
+		current, err := tree.Restore([]tree.Link{{Node: tree.Node{Name: "member/s", Kind: tree.Member}}, {Node: tree.Node{Name: "agent/" + agent, Kind: tree.Agent}, Parent: "member/s"}}, tree.Bound{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return current
+	}
+	toA, toB := feeding("a"), feeding("b")
+	for name, tt := range map[string]struct {
+		told func(agent string, sent uint64) *groupv1.ChildReport
+		want uint64
+	}{
+		"of this version": {func(agent string, sent uint64) *groupv1.ChildReport {
+			return &groupv1.ChildReport{Name: agent, Datagrams: use(sent)}
+		}, 5},
+		"of an earlier version": {func(agent string, _ uint64) *groupv1.ChildReport { return &groupv1.ChildReport{Name: agent} }, 15},
+	} {
+		p := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
+		p.take(p.sender, &groupv1.DeliveryReport{DatagramUse: use(10), Fed: tt.told("a", 10)}, toA, after(1))
+		p.take(p.sender, &groupv1.DeliveryReport{DatagramUse: use(10), Fed: tt.told("a", 10)}, toB, after(2)) // it was not given the other one yet
+		if got := p.links[link{p.sender, placement.AgentID("b")}]; got.use != nil {
+			t.Errorf("a sender %s: a link that there was not yet has %v", name, got.use)
+		}
+		p.take(p.sender, &groupv1.DeliveryReport{DatagramUse: use(15), Fed: tt.told("b", 5)}, toB, after(3))
+		for agent, want := range map[string]uint64{"a": 10, "b": tt.want} {
+			if got := p.links[link{p.sender, placement.AgentID(agent)}].use.GetSent(); got != want {
+				t.Errorf("a sender %s: %d datagrams to %s, want %d", name, got, agent, want)
+			}
+		}
+	}
+}

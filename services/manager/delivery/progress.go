@@ -285,7 +285,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	if from == p.sender {
 		for _, child := range current.Children(from.String()) {
 			to := placement.ParseID(child)
-			p.takeLink(link{from, to}, carriage{p.sentTo(to, report, current), now, report.GetStripes(), report.GetDatagramUse()}, now)
+			p.takeLink(link{from, to}, carriage{p.sentTo(to, report, current), now, report.GetStripes(), usedTo(to, report)}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {
@@ -313,6 +313,16 @@ func (p *progress) sentTo(agent identity.ID, report *groupv1.DeliveryReport, cur
 	default:
 		return fed.GetSentBytes()
 	}
+}
+
+// usedTo returns what the sender's links to an agent were used for, by the sender's report; nil if it is not known. Senders of earlier versions
+// tell only of all links together.
+func usedTo(agent identity.ID, report *groupv1.DeliveryReport) *groupv1.DatagramUse {
+	fed := report.GetFed()
+	if fed != nil && fed.GetName() != agent.Name {
+		return nil
+	}
+	return cmp.Or(fed.GetDatagrams(), report.GetDatagramUse())
 }
 
 // before returns when something happened, by a node's report; not before the delivery began.

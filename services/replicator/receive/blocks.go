@@ -148,7 +148,8 @@ func (b *blocks) coder(data, parity int) (reedsolomon.Encoder, error) {
 	if coder != nil {
 		return coder, nil
 	}
-	coder, err := reedsolomon.New(data, parity, reedsolomon.WithMaxGoroutines(1))
+	// Its cache would keep what belongs to each pattern of losses for as long as the replica goes on.
+	coder, err := reedsolomon.New(data, parity, reedsolomon.WithMaxGoroutines(1), reedsolomon.WithInversionCache(false))
 	if err != nil {
 		return nil, fmt.Errorf("code of %d and %d shards: %w", data, parity, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"github.com/klauspost/reedsolomon"
@@ -89,5 +90,41 @@ func TestAnyParityRepairs(t *testing.T) {
 				t.Fatalf("shard %d of a block of %d packets repairs nothing: %v", index, count, err)
 			}
 		}
+	}
+}
+
+// What was computed for one pattern of losses is not kept: there may be as many as blocks.
+func TestRebuildKeepsNoPatterns(t *testing.T) {
+	const blocks, parity = 2000, 16
+	shape := algo.Shape{Length: blocks * wire.PacketsPerBlock * 8, Packet: 8}
+	b := newBlocks(shape, nowhere{}, &Stats{})
+	random := rand.New(rand.NewPCG(1, 1))
+	heap := func() int64 {
+		runtime.GC()
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		runtime.KeepAlive(b)
+		return int64(memory.HeapAlloc)
+	}
+	before := heap()
+	for range blocks {
+		var missing uint64
+		for _, i := range random.Perm(wire.PacketsPerBlock)[:parity] {
+			missing |= 1 << i
+		}
+		for i := range wire.PacketsPerBlock {
+			b.place(0, i)
+		}
+		for i := range parity {
+			at := b.place(0, wire.PacketsPerBlock+i)
+			b.keep(0, wire.PacketsPerBlock+i, at)
+		}
+		if err := b.rebuild(0, missing); err != nil {
+			t.Fatal(err)
+		}
+		b.free = append(b.free, b.close(0))
+	}
+	if grew := heap() - before; grew > 1<<20 {
+		t.Errorf("%d blocks leave %d bytes behind", blocks, grew)
 	}
 }

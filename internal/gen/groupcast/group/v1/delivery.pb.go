@@ -2013,7 +2013,7 @@ type DeliveryReport struct {
 	Reads uint64 `protobuf:"varint,16,opt,name=reads,proto3" json:"reads,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
-	// SEND, of a stream in datagrams: of the link to the one agent.
+	// SEND, of a stream in datagrams: of the links to all agents that it fed, one after the other. Those to the one that it feeds are in fed.
 	DatagramUse   *DatagramUse `protobuf:"bytes,21,opt,name=datagram_use,json=datagramUse,proto3" json:"datagram_use,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
