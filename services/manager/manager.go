@@ -31,6 +31,7 @@ import (
 
 // Run runs a manager until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	leads := registerLeading(env.Metrics)
 	inCluster, err := newPod(config)
 	if err != nil {
 		return err
@@ -70,6 +71,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), replicated: replication.NewMetrics(env.Metrics),
 		places: places, network: env.Network, accounts: members, log: env.Log,
 	}
+	leads.Store(leading)
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), WriteRefusal: state.WriteRefusal,
