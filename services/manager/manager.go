@@ -5,7 +5,6 @@ package manager
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
@@ -133,14 +131,7 @@ func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity
 	if len(config.Store.Endpoints) == 0 {
 		return store.OpenEmbedded(config.Store.DataDir, env.Log)
 	}
-	var security *tls.Config
-	if config.Store.CAFile != "" {
-		var err error
-		if security, err = identity.PlainTLS(config.Store.CAFile, config.Store.CertFile, config.Store.KeyFile); err != nil {
-			return nil, fmt.Errorf("TLS for store.endpoints: %w", err)
-		}
-	}
-	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log, uplink.Over(env.Network))
+	return openExternal(ctx, env, &config.Store)
 }
 
 // warnExposed logs which private keys others on this machine can read.
