@@ -17,8 +17,11 @@ import (
 // "strict `values.schema.json` with negative tests": the message names the path.
 func TestBadValuesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"manager": {"replica": 3}}`:                                                                              "replica",
-		`{"manager": {"replicas": "3"}}`:                                                                           "/manager/replicas",
+		`{"manager": {"replica": 3}}`:    "replica",
+		`{"manager": {"replicas": "3"}}`: "/manager/replicas",
+		`{"store": {"external": {"endpoints": ["http://e:2379"], "tlsSecret": "s"}}}`:                                    "store.external.tlsSecret is for TLS, and http://e:2379 is spoken to without: name it with https://",
+		`{"store": {"external": {"endpoints": ["http://e:2379"]}}, "manager": {"config": {"store": {"caFile": "/ca"}}}}`: "manager.config.store.caFile",
+		`{"store": {"external": {"endpoints": ["https://e:2379", "http://f:2379"]}}}`:                                    "store.external.endpoints has https://e:2379 and http://f:2379: want one scheme",
 		`{"manager": {"replicas": 2}}`:                                                                             "with the embedded store it can be 1 or 3",
 		`{"dataplane": {"hostNetwork": false}}`:                                                                    "dataplane",
 		`{"dataPlane": {"hostNetwork": "no"}}`:                                                                     "/dataPlane/hostNetwork",

@@ -55,6 +55,17 @@
 {{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
 {{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
 {{- end -}}
+{{- /* The scheme of the first endpoint says for all whether there is TLS. */ -}}
+{{- $store := (include "groupcast.manager.config" . | fromYaml).store -}}
+{{- range $endpoint := $store.endpoints -}}
+{{- $first := first $store.endpoints -}}
+{{- if ne (hasPrefix "https:" $endpoint) (hasPrefix "https:" $first) -}}
+{{- fail (printf "store.external.endpoints has %s and %s: want one scheme" $first $endpoint) -}}
+{{- end -}}
+{{- if and $store.caFile (hasPrefix "http:" $endpoint) -}}
+{{- fail (printf "%s is for TLS, and %s is spoken to without: name it with https://, or leave that out" (empty $.Values.store.external.tlsSecret | ternary "manager.config.store.caFile" "store.external.tlsSecret") $endpoint) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What an upgrade would spoil of the release that is there. Where charts are rendered without asking the cluster, nothing is. */}}
