@@ -12,6 +12,9 @@
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
+{{- if ((.Values.agent.config).cache).bytes -}}
+{{- fail "agent.config.cache.bytes is set, and the volume, and what memory it may use, go by agent.cache.size: set that" -}}
+{{- end -}}
 {{- $left := include "groupcast.besideCache" .Values.agent -}}
 {{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") $left (lt (int64 $left) (int64 67108864)) -}}
 {{- fail (printf "agent.cache.size %s in memory leaves the agents less than 64Mi of their limit of memory, agent.resources.limits.memory %v, which it counts against" .Values.agent.cache.size .Values.agent.resources.limits.memory) -}}
