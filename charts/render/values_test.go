@@ -25,6 +25,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"agent": {"config": {"cache": {"bytes": "64GiB"}}}}`:                                                           "agent.config.cache.bytes is set, and the volume, and what memory it may use, go by agent.cache.size: set that",
 		`{"agent": {"extraEnv": [{"name": "GROUPCAST_CACHE_BYTES", "value": "64GiB"}]}}`:                                 "agent.extraEnv has GROUPCAST_CACHE_BYTES",
 		`{"agent": {"extraArgs": ["--cache-bytes=64GiB"]}}`:                                                              "agent.extraArgs has --cache-bytes, which the chart itself gives to the program, or with which it ends: set agent.cache.size",
+		`{"gatherer": {"config": {"trustDomain": "other.example"}}}`:                                                     "gatherer.config.trustDomain is other.example, and trustDomain is groupcast.local",
+		`{"manager": {"config": {"identity": {"trustDomain": "other.example"}}}}`:                                        "manager.config.identity.trustDomain is other.example, and trustDomain is groupcast.local",
 		`{"manager": {"replicas": 2}}`:                                                                                   "with the embedded store it can be 1 or 3",
 		`{"dataplane": {"hostNetwork": false}}`:                                                                          "dataplane",
 		`{"dataPlane": {"hostNetwork": "no"}}`:                                                                           "/dataPlane/hostNetwork",

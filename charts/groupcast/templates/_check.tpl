@@ -131,8 +131,13 @@ with (list NAMESPACE NAME STATEFULSET).
 {{- end -}}
 {{- end -}}
 
-{{/* Whoever has an identity of another trust domain than the managers is let in by nobody. */}}
+{{/* Whoever has an identity of another trust domain than the managers is let in by nobody: all parts have one, which config does not change for one of them. */}}
 {{- define "groupcast.check.trustDomain" -}}
+{{- range $path, $given := dict "manager.config.identity.trustDomain" ((.Values.manager.config).identity).trustDomain "agent.config.trustDomain" (.Values.agent.config).trustDomain "gatherer.config.trustDomain" (.Values.gatherer.config).trustDomain "replicator.config.trustDomain" (.Values.replicator.config).trustDomain -}}
+{{- if and $given (ne $given $.Values.trustDomain) -}}
+{{- fail (printf "%s is %s, and trustDomain is %s: nobody of one is let in by others. Set trustDomain, which is for all" $path $given $.Values.trustDomain) -}}
+{{- end -}}
+{{- end -}}
 {{- $config := (dig "data" "manager.yaml" "" (lookup "v1" "ConfigMap" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)))) | fromYaml -}}
 {{- $domain := (include "groupcast.manager.config" . | fromYaml).identity.trustDomain -}}
 {{- $there := dig "identity" "trustDomain" $domain $config -}}
