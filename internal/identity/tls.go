@@ -208,7 +208,7 @@ func tolerated(now time.Time, certificate *x509.Certificate) time.Time {
 }
 
 // PlainTLS returns the configuration, from PEM files, for dialling a server that is not part of
-// Groupcast, such as an etcd. Without a certificate file the client shows none.
+// Groupcast, such as an etcd. Without a certificate file the client shows none. The authorities are those that the file has now.
 func PlainTLS(authoritiesFile, certificateFile, keyFile string) (*tls.Config, error) {
 	text, err := os.ReadFile(authoritiesFile)
 	if err != nil {

@@ -56,7 +56,7 @@ type StoreConfig struct {
 	Endpoints []string      `json:"endpoints" usage:"external etcd, as https://host:2379; empty embeds one in this process"`
 	CertFile  string        `json:"certFile" usage:"certificate for the external etcd"`
 	KeyFile   string        `json:"keyFile" usage:"key for the external etcd"`
-	CAFile    string        `json:"caFile" usage:"authorities of the external etcd; empty speaks to it without TLS"`
+	CAFile    string        `json:"caFile" usage:"authorities of the external etcd, for endpoints with https://; empty leaves these to the authorities that this machine trusts"`
 }
 
 // ClusterConfig makes the embedded store one of several.
@@ -119,6 +119,7 @@ func (c *Config) Validate() error {
 	note(cluster.Self == "" || len(c.Store.Endpoints) == 0, "store.cluster and store.endpoints: name one")
 	note((c.Store.CertFile == "") == (c.Store.KeyFile == ""), "store.certFile and store.keyFile go together: name both, or none")
 	note(c.Store.CertFile == "" || c.Store.CAFile != "", "store.certFile needs store.caFile")
+	problems = append(problems, c.Store.checkEndpoints())
 	err = identity.CheckTrustDomain(c.Identity.TrustDomain)
 	note(err == nil, "identity.trustDomain %v", err)
 	note(c.Identity.CADir != "", "identity.caDir is empty: name a directory")
@@ -136,6 +137,27 @@ func (c *Config) Validate() error {
 	}
 	note(len(accounts) == 0 || c.Kubernetes.Audience != "", "kubernetes.audience is empty: a token for anybody would be one for the managers")
 	return errors.Join(problems...)
+}
+
+// checkEndpoints says why not all endpoints would be spoken to in the one way: etcd's client does with all as the scheme of the first says, and
+// where that is http:// with no TLS, whatever files there are for it.
+func (c *StoreConfig) checkEndpoints() error {
+	scheme := func(endpoint string) string {
+		before, _, has := strings.Cut(endpoint, "://")
+		if !has {
+			return ""
+		}
+		return strings.ToLower(before)
+	}
+	for _, endpoint := range c.Endpoints {
+		if scheme(endpoint) != scheme(c.Endpoints[0]) {
+			return fmt.Errorf("store.endpoints has %s and %s: want one scheme", c.Endpoints[0], endpoint)
+		}
+		if c.CAFile != "" && scheme(endpoint) == "http" {
+			return fmt.Errorf("store.caFile is for TLS, and %s is spoken to without: name it with https://, or leave the file out", endpoint)
+		}
+	}
+	return nil
 }
 
 // announced returns where other managers reach this one, which listens at an address. A configuration that has only a pod's IP, of either

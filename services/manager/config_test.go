@@ -21,6 +21,28 @@ func TestClusterNeedsASharedCA(t *testing.T) {
 	}
 }
 
+// The scheme of the endpoints says whether an etcd is spoken to with TLS, for all of them that of the first: files for TLS would not be used.
+func TestEndpointsAgreeOnTLS(t *testing.T) {
+	for _, tt := range []struct {
+		endpoints []string
+		caFile    string
+		want      string
+	}{
+		{[]string{"https://a:2379", "https://b:2379"}, "ca.crt", ""},
+		{[]string{"http://a:2379", "http://b:2379"}, "", ""},
+		{[]string{"a:2379"}, "ca.crt", ""},
+		{[]string{"http://a:2379"}, "ca.crt", "store.caFile is for TLS, and http://a:2379 is spoken to without"},
+		{[]string{"HTTP://a:2379"}, "ca.crt", "store.caFile is for TLS, and HTTP://a:2379 is spoken to without"},
+		{[]string{"https://a:2379", "http://b:2379"}, "", "store.endpoints has https://a:2379 and http://b:2379: want one scheme"},
+	} {
+		config := manager.Defaults()
+		config.Store.Endpoints, config.Store.CAFile = tt.endpoints, tt.caFile
+		if err := config.Validate(); (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v with %q: %v, want %q", tt.endpoints, tt.caFile, err, tt.want)
+		}
+	}
+}
+
 // A trust domain that cannot be in a certificate is refused before a CA is made for it.
 func TestTrustDomainIsChecked(t *testing.T) {
 	for _, text := range []string{"", "Bad Domain"} {

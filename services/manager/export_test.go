@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/kubernetes"
 	"github.com/groupcast/groupcast/services/manager/store"
 )
@@ -16,6 +17,11 @@ func UseAPIServer(t *testing.T, client *kubernetes.Client) {
 	before := apiServer
 	t.Cleanup(func() { apiServer = before })
 	apiServer = func() (*kubernetes.Client, error) { return client, nil }
+}
+
+// OpenStore opens the store of a manager that is none of several by itself.
+func OpenStore(ctx context.Context, env daemon.Env, config *Config) (*store.Store, error) {
+	return openStore(ctx, env, config, nil)
 }
 
 // Goodbye is what a manager does when it stops in order.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,88 @@ func TestExternalEtcdWithTLS(t *testing.T) {
 	if status := p.WaitExit(t, 30*time.Second); status != 1 || !strings.Contains(p.Said(), "no etcd answers within 10s: look whether it runs there") {
 		t.Errorf("with a foreign certificate it ended with %d and said:\n%s", status, p.Said())
 	}
+}
+
+// An etcd whose CA was renewed is spoken to again once its file has the new one, and by its address alone. While the file has nothing, what it
+// had goes on.
+func TestExternalEtcdWithANewCA(t *testing.T) {
+	t.Parallel()
+	served, own := storetest.NewCertificates(t), storetest.NewCertificates(t)
+	etcd := storetest.StartSecureEtcd(t, served) // it reads its certificate at each handshake, and once whom it lets in
+	copyFile(t, own.CertFile, served.CertFile)
+	copyFile(t, own.KeyFile, served.KeyFile)
+	copyFile(t, own.CAFile, served.CAFile)
+	config := managertest.Config(t.TempDir())
+	config.Store.Endpoints = []string{etcd.Endpoint}
+	config.Store.CertFile, config.Store.KeyFile, config.Store.CAFile = own.CertFile, own.KeyFile, own.CAFile
+	network := new(breaking)
+	state, err := manager.OpenStore(t.Context(), daemon.Env{Log: slog.New(slog.DiscardHandler), Network: network}, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	wantAnswer := func(when string, within time.Duration, want bool) {
+		t.Helper()
+		network.breakAll()
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		if _, err := state.Now(ctx); (err == nil) != want {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	if err := os.WriteFile(own.CAFile, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantAnswer("the file is empty", 20*time.Second, true)
+	renewed := storetest.NewCertificates(t)
+	copyFile(t, served.CertFile, renewed.CertFile)
+	copyFile(t, served.KeyFile, renewed.KeyFile)
+	wantAnswer("the file does not have the new CA yet", 2*time.Second, false)
+	copyFile(t, own.CAFile, renewed.CAFile)
+	wantAnswer("the file has the new CA", 20*time.Second, true)
+	copyFile(t, own.CAFile, storetest.NewCertificates(t).CAFile)
+	wantAnswer("the file has a stranger's", 2*time.Second, false)
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// breaking is the machine's network, whose connections can be broken.
+type breaking struct {
+	net.ListenConfig
+	mu    sync.Mutex
+	there []net.Conn
+}
+
+func (b *breaking) Listen(network, address string) (net.Listener, error) {
+	return b.ListenConfig.Listen(context.Background(), network, address)
+}
+
+func (b *breaking) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	connection, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.there = append(b.there, connection)
+	}
+	return connection, err
+}
+
+func (b *breaking) breakAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, connection := range b.there {
+		connection.Close()
+	}
+	b.there = nil
 }
 
 // A manager whose CA is not the one that the store was made with does not start.

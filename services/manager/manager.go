@@ -5,7 +5,6 @@ package manager
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/daemon"
 	"github.com/groupcast/groupcast/internal/identity"
-	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/services/manager/api"
 	"github.com/groupcast/groupcast/services/manager/delivery"
@@ -31,6 +29,7 @@ import (
 
 // Run runs a manager until ctx is done.
 func Run(ctx context.Context, env daemon.Env, config *Config) error {
+	leads := registerLeading(env.Metrics)
 	inCluster, err := newPod(config)
 	if err != nil {
 		return err
@@ -70,6 +69,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		metrics: delivery.NewMetrics(env.Metrics), surveyed: survey.NewMetrics(env.Metrics), replicated: replication.NewMetrics(env.Metrics),
 		places: places, network: env.Network, accounts: members, log: env.Log,
 	}
+	leads.Store(leading)
 	server := &api.Server{
 		Name: config.Name, TrustDomain: config.Identity.TrustDomain,
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), WriteRefusal: state.WriteRefusal,
@@ -131,14 +131,7 @@ func openStore(ctx context.Context, env daemon.Env, config *Config, ca *identity
 	if len(config.Store.Endpoints) == 0 {
 		return store.OpenEmbedded(config.Store.DataDir, env.Log)
 	}
-	var security *tls.Config
-	if config.Store.CAFile != "" {
-		var err error
-		if security, err = identity.PlainTLS(config.Store.CAFile, config.Store.CertFile, config.Store.KeyFile); err != nil {
-			return nil, fmt.Errorf("TLS for store.endpoints: %w", err)
-		}
-	}
-	return store.OpenExternal(ctx, config.Store.Endpoints, security, env.Log, uplink.Over(env.Network))
+	return openExternal(ctx, env, &config.Store)
 }
 
 // warnExposed logs which private keys others on this machine can read.

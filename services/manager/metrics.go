@@ -2,6 +2,7 @@ package manager
 
 import (
 	"crypto/x509"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +14,17 @@ import (
 	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
+
+// registerLeading has a manager say whether it leads from its beginning on: it may wait for its CA and its store for as long as it likes, and
+// somebody must hear that nobody leads. What it returns is told once it is known.
+func registerLeading(registry prometheus.Registerer) *atomic.Pointer[leadership] {
+	known := new(atomic.Pointer[leadership])
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "groupcast_manager_leading", Help: "1 while this manager leads."}, func() float64 {
+		leading := known.Load()
+		return truth(leading != nil && leading.Registry() != nil)
+	}))
+	return known
+}
 
 func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *leadership, state *store.Store, server *api.Server, own identity.Source) {
 	gauge := func(name, help string, value func() float64) {
@@ -50,7 +62,6 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	gauge("groupcast_manager_replicators_silent", "Replicators that have registered and are silent; 0 unless this manager leads.", func() float64 { return float64(server.Silent(identity.Replicator)) })
 	gauge("groupcast_manager_services_absent", "Kinds of services, as agents, whose pods are to be here and of which none is; 0 unless this manager leads.", func() float64 { return float64(server.Absent()) })
 	gauge("groupcast_manager_agents_expected", "1 where pods of agents are to be here, as every manager of the release knows.", func() float64 { return truth(server.Expects(identity.Agent)) })
-	gauge("groupcast_manager_leading", "1 while this manager leads.", func() float64 { return truth(leading.Registry() != nil) })
 	gauge("groupcast_manager_cut_off", "1 while most members, agents and replicators that this manager heard have fallen silent at once, so that it takes itself for cut off, and nobody for gone; 0 unless it leads.", func() float64 {
 		registry := leading.Registry()
 		return truth(registry != nil && registry.IsCutOff())

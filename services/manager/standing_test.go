@@ -1,13 +1,19 @@
 package manager_test
 
 import (
+	"context"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager"
+	"github.com/groupcast/groupcast/services/manager/managertest"
 )
 
 // Metrics tell how all running deliveries stand together.
@@ -53,5 +59,36 @@ func TestGaugesTogether(t *testing.T) {
 		if first, second := families[0].GetMetric()[0].GetGauge().GetValue(), families[1].GetMetric()[0].GetGauge().GetValue(); first != 7 || second != float64(scrape) {
 			t.Errorf("scrape %d tells %v and %v, of %d looks", scrape, first, second, looks)
 		}
+	}
+}
+
+// A manager that waits for its store says that it does not lead: an alert asks for the most that any says, and there would be none.
+func TestOneThatWaitsForItsStoreDoesNotLead(t *testing.T) {
+	config := managertest.Config(t.TempDir())
+	config.Store.Endpoints = []string{"http://127.0.0.1:1"}
+	admin, err := daemon.ListenAdmin(config.CommonConfig.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	registry, ended := prometheus.NewRegistry(), make(chan error, 1)
+	go func() {
+		ended <- manager.Run(ctx, daemon.Env{Log: slog.New(slog.DiscardHandler), Metrics: registry, Admin: admin}, config)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	eventually(t, 5*time.Second, "it says that it does not lead", func() bool {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(families, func(of *dto.MetricFamily) bool {
+			return of.GetName() == "groupcast_manager_leading" && of.GetMetric()[0].GetGauge().GetValue() == 0
+		})
+	})
+	if len(ended) > 0 {
+		t.Error("it has ended, and waited for nothing")
 	}
 }

@@ -12,6 +12,9 @@
 {{- if and .Values.gatherer.enabled (le (include "groupcast.mebibytes" .Values.gatherer.storage.size | int) (include "groupcast.mebibytes" .Values.gatherer.storage.reserve | int)) -}}
 {{- fail (printf "gatherer.storage.reserve %s leaves nothing of gatherer.storage.size %s for uploads" .Values.gatherer.storage.reserve .Values.gatherer.storage.size) -}}
 {{- end -}}
+{{- if ((.Values.agent.config).cache).bytes -}}
+{{- fail "agent.config.cache.bytes is set, and the volume, and what memory it may use, go by agent.cache.size: set that" -}}
+{{- end -}}
 {{- $left := include "groupcast.besideCache" .Values.agent -}}
 {{- if and .Values.agent.enabled (eq .Values.agent.cache.medium "Memory") $left (lt (int64 $left) (int64 67108864)) -}}
 {{- fail (printf "agent.cache.size %s in memory leaves the agents less than 64Mi of their limit of memory, agent.resources.limits.memory %v, which it counts against" .Values.agent.cache.size .Values.agent.resources.limits.memory) -}}
@@ -54,6 +57,17 @@
 {{- end -}}
 {{- if and .Values.store.external.clientCertificate (not .Values.store.external.tlsSecret) -}}
 {{- fail "store.external.clientCertificate is true: name the Secret that has it in store.external.tlsSecret" -}}
+{{- end -}}
+{{- /* The scheme of the first endpoint says for all whether there is TLS. */ -}}
+{{- $store := (include "groupcast.manager.config" . | fromYaml).store -}}
+{{- range $endpoint := $store.endpoints -}}
+{{- $first := first $store.endpoints -}}
+{{- if ne (hasPrefix "https:" $endpoint) (hasPrefix "https:" $first) -}}
+{{- fail (printf "store.external.endpoints has %s and %s: want one scheme" $first $endpoint) -}}
+{{- end -}}
+{{- if and $store.caFile (hasPrefix "http:" $endpoint) -}}
+{{- fail (printf "%s is for TLS, and %s is spoken to without: name it with https://, or leave that out" (empty $.Values.store.external.tlsSecret | ternary "manager.config.store.caFile" "store.external.tlsSecret") $endpoint) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -117,8 +131,13 @@ with (list NAMESPACE NAME STATEFULSET).
 {{- end -}}
 {{- end -}}
 
-{{/* Whoever has an identity of another trust domain than the managers is let in by nobody. */}}
+{{/* Whoever has an identity of another trust domain than the managers is let in by nobody: all parts have one, which config does not change for one of them. */}}
 {{- define "groupcast.check.trustDomain" -}}
+{{- range $path, $given := dict "manager.config.identity.trustDomain" ((.Values.manager.config).identity).trustDomain "agent.config.trustDomain" (.Values.agent.config).trustDomain "gatherer.config.trustDomain" (.Values.gatherer.config).trustDomain "replicator.config.trustDomain" (.Values.replicator.config).trustDomain -}}
+{{- if and $given (ne $given $.Values.trustDomain) -}}
+{{- fail (printf "%s is %s, and trustDomain is %s: nobody of one is let in by others. Set trustDomain, which is for all" $path $given $.Values.trustDomain) -}}
+{{- end -}}
+{{- end -}}
 {{- $config := (dig "data" "manager.yaml" "" (lookup "v1" "ConfigMap" (include "groupcast.namespace" .) (printf "%s-manager" (include "groupcast.fullname" .)))) | fromYaml -}}
 {{- $domain := (include "groupcast.manager.config" . | fromYaml).identity.trustDomain -}}
 {{- $there := dig "identity" "trustDomain" $domain $config -}}

@@ -111,12 +111,15 @@ is reached is known to the pod alone where nodes differ.
 {{- $flag := regexFind "[a-z][a-z0-9-]*" . -}}
 {{- if hasKey $set $flag -}}
 {{- $path := get $set $flag -}}
-{{- fail (printf "%s.extraArgs has --%s, which the chart itself gives to the program, or with which it ends: %s" $part $flag (empty $path | ternary "leave it out" (printf "set %s in %s.config, or the value that is for it" $path $part))) -}}
+{{- fail (printf "%s.extraArgs has --%s, which the chart itself gives to the program, or with which it ends: %s" $part $flag (empty $path | ternary "leave it out" (eq $path "cache.bytes" | ternary "set agent.cache.size" (printf "set %s in %s.config, or the value that is for it" $path $part)))) -}}
 {{- end -}}
 {{- end -}}
 {{- range (index . 1).extraEnv -}}
 {{- if regexMatch "^GROUPCAST_(.*_)?(LISTEN|STOP_WAIT|TRUST_DOMAIN)$" .name -}}
 {{- fail (printf "%s.extraEnv has %s, which the rest of the chart would know nothing of: set it in %s.config, or by the value that is for it" $part .name $part) -}}
+{{- end -}}
+{{- if and (eq $part "agent") (eq .name "GROUPCAST_CACHE_BYTES") -}}
+{{- fail "agent.extraEnv has GROUPCAST_CACHE_BYTES, and the volume, and what memory it may use, go by agent.cache.size: set that" -}}
 {{- end -}}
 {{- if and (eq .name "GROUPCAST_DATA_ADDRESSES") ((index $ 2).data).hosts -}}
 {{- fail (printf "%s.extraEnv has GROUPCAST_DATA_ADDRESSES, and %s.config.data.hosts is set: leave one of them out" $part $part) -}}
