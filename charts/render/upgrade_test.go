@@ -58,6 +58,14 @@ func TestUpgradesThatSpoilAreRefused(t *testing.T) {
 		"another name":         {cluster{"DaemonSet/release-agent": {name: "groupcast"}}, map[string]any{"nameOverride": "other", "fullnameOverride": "release"}, "nameOverride: the pods of the release are groupcast, those of these values would be other"},
 		"another domain":       {cluster{"ConfigMap/release-groupcast-manager": {text: "identity: {trustDomain: old.example}"}}, nil, "trustDomain is groupcast.local, and that of the release is old.example"},
 		"the same domain":      {cluster{"ConfigMap/release-groupcast-manager": {text: "identity: {trustDomain: groupcast.local}"}}, nil, ""},
+		"fewer revisions":      {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, revisions: 10}}, map[string]any{"revisionHistoryLimit": 3}, "revisionHistoryLimit is 3, and StatefulSet release-groupcast-gatherer has 10"},
+		"as many revisions":    {cluster{"StatefulSet/release-groupcast-gatherer": {replicas: 1, revisions: 3}}, map[string]any{"revisionHistoryLimit": 3}, ""},
+		"another balancer":     {cluster{"Service/release-groupcast-envoy": balancer("")}, balanced("mine"), `envoy.service.loadBalancerClass begins with "mine", and Service release-groupcast-envoy has ""`},
+		"a balancer at last":   {cluster{"Service/release-groupcast-envoy": {service: map[string]any{"type": "ClusterIP"}}}, balanced("mine"), ""},
+		"the same balancer":    {cluster{"Service/release-groupcast-envoy": balancer("mine")}, balanced("mine"), ""},
+		"a balancer by others": {cluster{"Service/release-groupcast-envoy": balancer("cloud's")}, balanced(""), ""},
+		"another family":       {cluster{"Service/release-groupcast-manager": balancer("")}, families("IPv6", "IPv4"), `manager.service.ipFamilies begins with "IPv6", and Service release-groupcast-manager has "IPv4"`},
+		"one more family":      {cluster{"Service/release-groupcast-manager": balancer("")}, families("IPv4", "IPv6"), ""},
 		"another release":      {cluster{"StatefulSet/other-groupcast-manager": {replicas: 3}}, external, ""},
 	} {
 		err := upgrade(t, tt.cluster, tt.values)
@@ -144,10 +152,35 @@ type thing struct {
 	class        *string // of that volume
 	policy, name string
 	text         string
+	revisions    int64
+	service      map[string]any
+}
+
+// balancer returns a Service that a load balancer of a class leads to.
+func balancer(class string) thing {
+	spec := map[string]any{"type": "LoadBalancer", "ipFamilies": []any{"IPv4"}}
+	if class != "" {
+		spec["loadBalancerClass"] = class
+	}
+	return thing{service: spec}
+}
+
+func balanced(class string) map[string]any {
+	return map[string]any{"envoy": map[string]any{"service": map[string]any{"type": "LoadBalancer", "loadBalancerClass": class}}}
+}
+
+func families(all ...any) map[string]any {
+	return map[string]any{"manager": map[string]any{"service": map[string]any{"ipFamilyPolicy": "PreferDualStack", "ipFamilies": all}}}
 }
 
 func (o thing) object() map[string]any {
+	if o.service != nil {
+		return map[string]any{"spec": o.service}
+	}
 	spec := map[string]any{"replicas": o.replicas}
+	if o.revisions > 0 {
+		spec["revisionHistoryLimit"] = o.revisions
+	}
 	if o.size != "" {
 		volume := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": o.size}}}
 		if o.class != nil {

@@ -89,6 +89,10 @@
 {{- end -}}
 {{- end -}}
 {{- include "groupcast.check.names" . -}}
+{{- include "groupcast.check.revisions" . -}}
+{{- range $component := list "manager" "gatherer" "envoy" -}}
+{{- include "groupcast.check.service" (list $ $component) -}}
+{{- end -}}
 {{- include "groupcast.check.trustDomain" . -}}
 {{- if not .Values.store.external.endpoints -}}
 {{- include "groupcast.check.volumes" (list . "manager" "store" .Values.store) -}}
@@ -127,6 +131,38 @@ with (list NAMESPACE NAME STATEFULSET).
 {{- $there := dig "spec" "selector" "matchLabels" "app.kubernetes.io/name" $name (lookup "apps/v1" $kind (include "groupcast.namespace" $) $workload) -}}
 {{- if ne $name $there -}}
 {{- fail (printf "nameOverride: the pods of the release are %s, those of these values would be %s, and no upgrade changes how %s %s knows them. Leave it as it was; or, if all may be forgotten, uninstall and install" $there $name $kind $workload) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Kubernetes before 1.33 changes of a StatefulSet that is there not even how many of its former templates are kept. */}}
+{{- define "groupcast.check.revisions" -}}
+{{- $limit := (include "groupcast.revisions" . | fromYaml).revisionHistoryLimit | int -}}
+{{- if semverCompare "<1.33.0-0" .Capabilities.KubeVersion.Version -}}
+{{- range $component := list "manager" "gatherer" -}}
+{{- $name := printf "%s-%s" (include "groupcast.fullname" $) $component -}}
+{{- $there := dig "spec" "revisionHistoryLimit" $limit (lookup "apps/v1" "StatefulSet" (include "groupcast.namespace" $) $name) | int -}}
+{{- if ne $limit $there -}}
+{{- fail (printf "revisionHistoryLimit is %d, and StatefulSet %s has %d, which Kubernetes %s does not change. Leave it at %d; or kubectl -n %s delete statefulset %s --cascade=orphan, and upgrade" $limit $name $there $.Capabilities.KubeVersion.Version $there (include "groupcast.namespace" $) $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Nor does Kubernetes change of a Service by which family its first address is, and of a LoadBalancer whose it is: (list $ "envoy"). */}}
+{{- define "groupcast.check.service" -}}
+{{- $values := (index (index . 0).Values (index . 1)).service -}}
+{{- $namespace := include "groupcast.namespace" (index . 0) -}}
+{{- $name := printf "%s-%s" (include "groupcast.fullname" (index . 0)) (index . 1) -}}
+{{- with lookup "v1" "Service" $namespace $name -}}
+{{- $family := first ($values.ipFamilies | default list) | default "" -}}
+{{- $class := $values.loadBalancerClass | default "" -}}
+{{- $isBalancer := and (eq $values.type "LoadBalancer") (eq (dig "spec" "type" "" .) "LoadBalancer") -}}
+{{- $fixed := dict "ipFamilies" (list $family (first (dig "spec" "ipFamilies" list .) | default $family)) "loadBalancerClass" (list $class ($isBalancer | ternary (dig "spec" "loadBalancerClass" "" .) $class)) -}}
+{{- range $key, $both := $fixed -}}
+{{- if and (first $both) (ne (first $both) (last $both)) -}}
+{{- fail (printf "%s.service.%s begins with %q, and Service %s has %q, which no upgrade changes. Leave it; or kubectl -n %s delete service %s, and upgrade: it may get another address" (index $ 1) $key (first $both) $name (last $both) $namespace $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
