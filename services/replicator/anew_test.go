@@ -75,11 +75,13 @@ func TestInterfaceIsMadeAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		isSenders bool
 		then      byte // last of the address that it has then
+		receivers int
 	}{
-		"receiver": {false, first}, "receiver, another address": {false, first + 1}, "sender": {true, first},
+		"receiver": {false, first, 2}, "receiver, another address": {false, first + 1, 2}, "sender": {true, first, 2},
+		"the only receiver": {false, first, 1}, "the only receiver, another address": {false, first + 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := onLAN(t, 2, lanShape)
+			b := onLAN(t, c.receivers, lanShape)
 			b.file(6_000_000)
 			host := b.receivers[0]
 			if c.isSenders {
@@ -112,8 +114,8 @@ func TestInterfaceIsMadeAnew(t *testing.T) {
 				}
 			})
 			b.wantComplete(result, err, receipts...)
-			b.wantCopies(0, 1)
-			if len(result.Members) != 2 {
+			b.wantCopies(0, c.receivers-1)
+			if len(result.Members) != c.receivers {
 				t.Errorf("receipts %+v", result.Members)
 			}
 			changing.Wait()

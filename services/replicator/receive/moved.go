@@ -127,11 +127,16 @@ func moved(ctx context.Context, err error) error {
 	return err
 }
 
-// movedTo tells the sender that what was on the ground before is no more, and by that from where the one speaks that takes its place: else
-// it would wait for both.
+// movedTo has what was on the ground before report from where it is now, so that the sender knows it for the one that joins from there next, and
+// does not wait for both.
 func (r *replica) movedTo(mouth *udp.Socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mouth = mouth
-	r.bidFarewell()
+	for range farewells {
+		now := time.Now()
+		r.rules.Tell(now)
+		r.report(now)
+		time.Sleep(farewellEvery)
+	}
 }

@@ -386,11 +386,6 @@ func (r *replica) leave() {
 		return
 	}
 	r.ended = context.Canceled
-	r.bidFarewell()
-}
-
-// bidFarewell says several times that this replica goes. The caller has the lock, which is free meanwhile.
-func (r *replica) bidFarewell() {
 	for range farewells {
 		now := time.Now()
 		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)

@@ -195,6 +195,9 @@ func (r *Receiver) Enter(state wire.State, reason wire.Reason, root [wire.RootSi
 	r.reportAt = now
 }
 
+// Tell has the sender told how this member stands at once.
+func (r *Receiver) Tell(now time.Time) { r.reportAt = now }
+
 // Polled takes a poll that was opened, and when it came to this machine: how long it waited there
 // for its reader is no delay of the network.
 func (r *Receiver) Polled(p wire.Polled, number uint64, now time.Time) {
