@@ -276,7 +276,7 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 				delete(refused, id)
 			case !assignment.GetEnded() && !refused[id] && time.Since(since) > claimTime:
 				refused[id] = true
-				s.refuse(ctx, id, "the member is joined, but does not receive")
+				s.refuse(ctx, id, "the member is joined, but does not receive", func() bool { return !s.attendance.isClaimed() })
 			}
 		}
 		select {
@@ -288,10 +288,10 @@ func (s *Session) refuseUnclaimed(ctx context.Context) {
 	}
 }
 
-// refuse has a delivery fail here, unless the program receives before a manager knows.
-func (s *Session) refuse(ctx context.Context, id, why string) {
+// refuse has a delivery fail here, unless that is not meant any more before a manager knows.
+func (s *Session) refuse(ctx context.Context, id, why string, isMeant func() bool) {
 	err := s.client.insist(ctx, func() error {
-		if s.attendance.isClaimed() {
+		if !isMeant() {
 			return nil
 		}
 		return s.tell(ctx, id, outcome{reason: "refused", detail: why})

@@ -95,7 +95,7 @@ func TestRefusalIsTakenBack(t *testing.T) {
 			if receives {
 				time.AfterFunc(3*recordPause/2, func() { s.attendance.claim() })
 			}
-			s.refuse(t.Context(), "d", "nobody receives")
+			s.refuse(t.Context(), "d", "nobody receives", func() bool { return !s.attendance.isClaimed() })
 			if told := s.attendance.recorded["d"]; told == receives {
 				t.Errorf("the program receives: %t, and the managers have the refusal: %t", receives, told)
 			}

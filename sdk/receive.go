@@ -200,7 +200,9 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, true, arrived) })
 			case options.Once && !assignment.GetLate(): // if it is late, its sender does not wait
 				begun[id] = true
-				workers.Go(func() { s.refuse(ctx, id, "the member receives one delivery, and that is another") })
+				workers.Go(func() {
+					s.refuse(ctx, id, "the member receives one delivery, and that is another", func() bool { return true })
+				})
 			}
 		}
 		select {

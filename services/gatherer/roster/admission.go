@@ -147,6 +147,7 @@ func (r *Roster) Review() {
 			if err != nil {
 				r.Log.Info("a client that waits is sent away: places are refused now", "client", client.Name, "error", err)
 				client.putOut(Refused)
+				client.queued, client.order.paused = false, ""
 				continue
 			}
 			client.queued, client.brought = queued, now

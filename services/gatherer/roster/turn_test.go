@@ -160,7 +160,7 @@ func TestWhoWaitsIsSentAwayWherePlacesAreRefused(t *testing.T) {
 		t.Errorf("who does not fit is told %+v, and its ticket permits: %t", told, opened.Permits(second.Peer))
 	}
 	for _, client := range f.Clients() {
-		if fits := client.Name != "large-2"; client.Attached != fits || fits && client.Paused != "" {
+		if fits := client.Name != "large-2"; client.Attached != fits || client.Paused != "" {
 			t.Errorf("%s is attached: %t, and paused %q", client.Name, client.Attached, client.Paused)
 		}
 	}

@@ -38,6 +38,7 @@ type keeper struct {
 	id, group string
 	hadEnded  bool // before this manager led: what was measured stays
 	pokes     chan struct{}
+	made      time.Time
 	started   bool // only the desk's goroutine touches this
 
 	// Only the keeper's goroutine touches these.
@@ -69,7 +70,7 @@ type keeper struct {
 
 func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 	return &keeper{
-		desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
+		made: time.Now(), desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
 		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), hadEnded: !delivery.Running(), measured: -1,
@@ -301,7 +302,7 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	f.moved, f.trouble, f.connected = moment.Latest(p.moved, k.desk.started, k.failedAt, deaf), p.trouble(now), p.connected(now)
 	f.full, f.unreached, f.apart = p.full(now), p.unreached(now), p.apart
 	if !p.claimed {
-		f.unclaimed = moment.Latest(record.GetCreateTime().AsTime(), k.desk.started, deaf)
+		f.unclaimed = moment.Latest(k.made, deaf)
 	}
 	if f.stream {
 		f.tooLong = checkSize(k.group, group.GetPolicy().GetLimits(), p.nodes[p.sender].reported().GetBytes())

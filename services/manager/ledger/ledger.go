@@ -30,6 +30,8 @@ type Ledger struct {
 	view  *view.View
 	term  *store.Term
 
+	renewing chan struct{} // is full while somebody takes a lease because there is none
+
 	mu     sync.Mutex
 	memory store.Lease // for what is to be remembered for a while
 	taken  time.Time   // when it was asked for
@@ -37,7 +39,7 @@ type Ledger struct {
 
 // Open returns the ledger of a term.
 func Open(term *store.Term, to *store.Store, shown *view.View) *Ledger {
-	return &Ledger{store: to, view: shown, term: term}
+	return &Ledger{store: to, view: shown, term: term, renewing: make(chan struct{}, 1)}
 }
 
 // Term returns the term that is written in.
@@ -69,6 +71,18 @@ func (l *Ledger) Lease(ctx context.Context) (store.Lease, error) {
 	l.mu.Unlock()
 	if lease != 0 && time.Since(taken) < rememberFor {
 		return lease, nil
+	}
+	select {
+	case l.renewing <- struct{}{}: // one for all who wait
+		defer func() { <-l.renewing }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	l.mu.Lock()
+	again, taken := l.memory, l.taken
+	l.mu.Unlock()
+	if again != lease && time.Since(taken) < rememberFor {
+		return again, nil
 	}
 	return l.renew(ctx)
 }
