@@ -102,7 +102,7 @@ func (s *Session) SendDatagrams(ctx context.Context, from io.Reader, options Sen
 	if err != nil {
 		return nil, err
 	}
-	sender := &datagramSender{out: out, linked: make(chan struct{}), given: make(chan []byte), fresh: options.Datagrams.Fresh}
+	sender := &datagramSender{out: out, linked: make(chan struct{}), before: make(map[string]datagram.Use), given: make(chan []byte), fresh: options.Datagrams.Fresh}
 	if !code.IsNone() {
 		sender.encoder = datagram.NewEncoder(code, paritySpan(options.Datagrams.Fresh))
 	}

@@ -236,6 +236,9 @@ func (s *datagramSender) add(h wiredatagram.Header, payload []byte) {
 	defer s.mu.Unlock()
 	if s.link == nil {
 		s.earlier.Held++
+		before := s.before[s.agent]
+		before.Held++
+		s.before[s.agent] = before
 		return
 	}
 	s.link.Add(s.batch, h, payload, time.Now())
@@ -319,9 +322,6 @@ func (s *datagramSender) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.earlier = s.used()
-	if s.before == nil {
-		s.before = make(map[string]datagram.Use)
-	}
 	s.before[s.agent] = s.usedToAgent()
 	s.link, s.batch = nil, nil
 	s.linked, s.gone = make(chan struct{}), time.Now()

@@ -23,7 +23,7 @@ func TestSenderTellsWhatItsLinksCarried(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	s := &datagramSender{out: new(Outgoing), linked: make(chan struct{}), encoder: datagram.NewEncoder(datagram.Code{Data: 2, Parity: 2}, time.Minute)}
+	s := &datagramSender{out: new(Outgoing), linked: make(chan struct{}), before: make(map[string]datagram.Use), encoder: datagram.NewEncoder(datagram.Code{Data: 2, Parity: 2}, time.Minute)}
 	link := func(agent string) {
 		out := datagram.NewOutTo(wiredatagram.Secret{1}, time.Millisecond, 0, socket.Addr())
 		s.attach(agent, out, datagram.NewBatch(socket))
@@ -61,6 +61,11 @@ func TestSenderTellsWhatItsLinksCarried(t *testing.T) {
 	send(4)
 	want("b", 800, 900)
 	s.detach()
+	s.add(wiredatagram.Header{Kind: wiredatagram.Data, Sequence: s.next}, make([]byte, 100)) // while there is none
+	report := new(groupv1.DeliveryReport)
+	if s.standing(report); report.GetFed().GetDatagrams().GetHeld() != 1 {
+		t.Errorf("it tells of %d datagrams that were held, want the one", report.GetFed().GetDatagrams().GetHeld())
+	}
 	link("a")
 	send(2)
 	want("a", 800, 900)
@@ -82,7 +87,7 @@ func newPacedSender(t *testing.T, fresh time.Duration, code datagram.Code) *pace
 	t.Cleanup(func() { socket.Close() })
 	s := &datagramSender{
 		out:    &Outgoing{session: &Session{client: &Client{uplink: new(uplink.Uplink)}}},
-		linked: make(chan struct{}), given: make(chan []byte), fresh: fresh,
+		linked: make(chan struct{}), before: make(map[string]datagram.Use), given: make(chan []byte), fresh: fresh,
 	}
 	if !code.IsNone() {
 		s.encoder = datagram.NewEncoder(code, paritySpan(fresh))

@@ -5,8 +5,8 @@ import "time"
 // doubt is what speaks against the round trip that is remembered of a client: its path may have become longer, as from Wi-Fi to a mobile
 // network. That looks like a queue that never goes, and windows against that queue would leave the client nothing.
 type doubt struct {
-	since time.Time     // zero is none
-	least time.Duration // what has been seen since
+	least time.Duration // what has been seen since; zero is none
+	lasts time.Duration // for how long something came meanwhile
 }
 
 const (
@@ -30,11 +30,11 @@ func (h *history) learn(least time.Duration) {
 		h.doubt = doubt{}
 	case !h.long: // a short transfer may never be without a queue
 	case h.client.Throughput < h.segments(Interval): // acknowledgements of heartbeats are late
-	case h.doubt.since.IsZero():
-		h.doubt = doubt{h.step, least}
+	case h.doubt.least == 0:
+		h.doubt.least = least
 	default:
-		h.doubt.least = min(h.doubt.least, least)
-		if h.step.Sub(h.doubt.since) >= doubtLong || h.step.Sub(h.doubt.since) >= doubtCalm && h.step.Sub(h.disturbed) >= doubtCalm {
+		h.doubt.least, h.doubt.lasts = min(h.doubt.least, least), h.doubt.lasts+Interval
+		if h.doubt.lasts >= doubtLong || h.doubt.lasts >= doubtCalm && h.step.Sub(h.disturbed) >= doubtCalm {
 			h.move(h.doubt.least)
 		}
 	}

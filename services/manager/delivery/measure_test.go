@@ -268,3 +268,24 @@ func TestEachLinkHasItsOwnDatagrams(t *testing.T) {
 		}
 	}
 }
+
+// An agent counts anew what it sends to a child, where it was started again or the child was elsewhere meanwhile. What it had said goes on.
+func TestLinkThatIsCountedAnew(t *testing.T) {
+	current, err := tree.Restore([]tree.Link{
+		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
+		{Node: tree.Node{Name: "agent/a", Kind: tree.Agent}, Parent: "member/s"},
+		{Node: tree.Node{Name: "member/m", Kind: tree.Member}, Parent: "agent/a"},
+	}, tree.Bound{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
+	agent, member := placement.AgentID("a"), placement.MemberID("m")
+	for i, tt := range []struct{ told, want uint64 }{{100, 100}, {150, 150}, {0, 150}, {20, 170}, {10, 180}, {40, 210}} {
+		child := &groupv1.ChildReport{Name: "m", SentBytes: 1000 * tt.told, Datagrams: &groupv1.DatagramUse{Sent: tt.told, Trips: 1}}
+		p.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current, after(float64(i)))
+		if got := p.links[link{agent, member}]; got.bytes != 1000*tt.want || got.use.GetSent() != tt.want {
+			t.Errorf("told %d, it carried %d bytes in %d datagrams, want %d of these", tt.told, got.bytes, got.use.GetSent(), tt.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
@@ -127,6 +128,35 @@ type carriage struct {
 	last    time.Time            // when the last of them was sent
 	stripes *groupv1.Stripes     // nil if the link may have only one
 	use     *groupv1.DatagramUse // nil unless the delivery is a stream in datagrams
+
+	// told is what its node said last of a stream in datagrams, and before what it had said when it began to count anew.
+	told, before tally
+}
+
+// tally is what a node counts of a link.
+type tally struct {
+	bytes uint64
+	use   *groupv1.DatagramUse
+}
+
+// and returns what two nodes counted, or one before and after it began anew.
+func (t tally) and(earlier tally) tally {
+	if earlier.use == nil {
+		return t
+	}
+	sum := proto.CloneOf(t.use)
+	sum.Sent, sum.Held, sum.Lost, sum.Trips = sum.GetSent()+earlier.use.GetSent(), sum.GetHeld()+earlier.use.GetHeld(), sum.GetLost()+earlier.use.GetLost(), sum.GetTrips()+earlier.use.GetTrips()
+	return tally{t.bytes + earlier.bytes, sum}
+}
+
+// takeTally returns what a link of a stream in datagrams carried in all. Its node counts anew where it was started again, and where it has
+// forgotten a child that comes back.
+func (l *carriage) takeTally(said tally) tally {
+	if said.bytes < l.told.bytes {
+		l.before = l.told.and(l.before)
+	}
+	l.told = said
+	return said.and(l.before)
 }
 
 // newProgress returns what is known of a delivery.
@@ -285,7 +315,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 	if from == p.sender {
 		for _, child := range current.Children(from.String()) {
 			to := placement.ParseID(child)
-			p.takeLink(link{from, to}, carriage{p.sentTo(to, report, current), now, report.GetStripes(), usedTo(to, report)}, now)
+			p.takeLink(link{from, to}, carriage{bytes: p.sentTo(to, report, current), last: now, stripes: report.GetStripes(), use: usedTo(to, report)}, now)
 		}
 	}
 	for _, child := range report.GetChildren() {
@@ -295,7 +325,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 				continue
 			}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, carriage{child.GetSentBytes(), p.before(now, child.GetSinceSent()), child.GetStripes(), child.GetDatagrams()}, now)
+				p.takeLink(link{from, to}, carriage{bytes: child.GetSentBytes(), last: p.before(now, child.GetSinceSent()), stripes: child.GetStripes(), use: child.GetDatagrams()}, now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -335,6 +365,10 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 	if !known {
 		l = &carriage{last: now}
 		p.links[way] = l
+	}
+	if carried.use != nil && way.from != p.sender { // which goes on counting
+		all := l.takeTally(tally{carried.bytes, carried.use})
+		carried.bytes, carried.use = all.bytes, all.use
 	}
 	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)
 	if carried.bytes > l.bytes {
