@@ -60,7 +60,7 @@ func (k *keeper) publish(delivery view.Delivery, now time.Time) (due time.Time) 
 		k.desk.assign(k.group, k.id, changed, next)
 	}
 	for _, held := range k.capabilities {
-		due = moment.Soonest(due, now.Add(held.left(now)))
+		due = moment.Soonest(due, now.Add(max(held.left(now), fullPause))) // that could not be signed, as with credentials that cannot be read
 	}
 	if !delivery.Running() && now.Before(agentsUntil(delivery)) {
 		due = moment.Soonest(due, agentsUntil(delivery))

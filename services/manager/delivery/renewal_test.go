@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"io/fs"
 	"testing"
 	"time"
 
@@ -38,7 +39,18 @@ func TestCapabilitiesAreRenewedByTheDate(t *testing.T) {
 		}
 		now = now.Add(time.Second)
 	}
+	// Without credentials it is tried again, and not without a pause.
+	u.desk.signer = unreadable{}
+	now = now.Add(time.Hour)
+	if due := u.publish(u.shown(), now); due.Sub(now) != fullPause {
+		t.Errorf("without credentials it is tried again in %v, want %v", due.Sub(now), fullPause)
+	}
 }
+
+// unreadable is credentials whose files cannot be read.
+type unreadable struct{}
+
+func (unreadable) Credentials() (*identity.Credentials, error) { return nil, fs.ErrPermission }
 
 // When the date is set, deliveries are looked at at once. When time only passes they are not.
 func TestDateThatIsSetIsNoticed(t *testing.T) {
