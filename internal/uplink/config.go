@@ -34,6 +34,9 @@ type Config struct {
 	// credentials if there are no valid ones, and to renew them. AuthorityFile is the certificate of the managers' CA.
 	ServiceAccountTokenFile string `json:"serviceAccountTokenFile,omitempty"`
 	AuthorityFile           string `json:"authorityFile,omitempty"`
+
+	// tickets are those of a service. In a pod it is let in by them again when no manager takes its certificate any more.
+	tickets Tickets
 }
 
 // ReadConfig reads a YAML file.

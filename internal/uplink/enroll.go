@@ -101,10 +101,9 @@ const enterPause = time.Second
 
 // enterPod exchanges the token of this pod's ServiceAccount.
 func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, opts []grpc.DialOption) error {
-	config.ServiceAccountTokenFile, config.AuthorityFile = t.ServiceAccountToken, t.Authority
 	log.Info("asking to be let in by the ServiceAccount's token", "managers", config.Endpoints)
 	for {
-		_, err := EnrollPod(ctx, config, t.Role, opts...)
+		err := t.showAccount(ctx, config, opts)
 		code := status.Code(err)
 		if err == nil || code != codes.Unavailable && code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
 			return err
@@ -114,6 +113,13 @@ func (t Tickets) enterPod(ctx context.Context, config Config, log *slog.Logger, 
 			return ctx.Err()
 		}
 	}
+}
+
+// showAccount exchanges that token once.
+func (t Tickets) showAccount(ctx context.Context, config Config, opts []grpc.DialOption) error {
+	config.ServiceAccountTokenFile, config.AuthorityFile = t.ServiceAccountToken, t.Authority
+	_, err := EnrollPod(ctx, config, t.Role, opts...)
+	return err
 }
 
 // EnterPod exchanges the token of this pod's ServiceAccount, if the configuration names one and the credentials are not

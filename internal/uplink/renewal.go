@@ -2,6 +2,8 @@ package uplink
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -68,10 +70,17 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 		_, err = EnrollPod(ctx, u.config, "", u.opts...)
 		return err
 	}
+	isPod := u.config.tickets.ServiceAccountToken != ""
+	if isPod && lapsed(current) {
+		return u.enterAgain(ctx)
+	}
 	renewed, err := certify(func(request []byte) (*groupv1.Certificate, error) {
 		answer, err := groupv1.NewIdentityServiceClient(u).Renew(ctx, &groupv1.RenewRequest{CertificateRequest: request})
 		return answer.GetCertificate(), err
 	})
+	if unknown := new(x509.UnknownAuthorityError); err != nil && isPod && errors.As(u.HandshakeError(), unknown) {
+		return u.enterAgain(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -79,4 +88,15 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
 	}
 	return nil
+}
+
+// enterAgain lets a service in a pod in as when it started: the API server vouches for it, however long it reached no manager, and whichever CA
+// the managers have now.
+func (u *Uplink) enterAgain(ctx context.Context) error {
+	err := u.config.tickets.showAccount(ctx, u.config, u.opts)
+	if err == nil {
+		u.log.Info("let in again by the ServiceAccount's token")
+		u.transports.renew()
+	}
+	return err
 }

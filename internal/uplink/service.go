@@ -71,7 +71,9 @@ func (c ServiceConfig) Connect(ctx context.Context, role identity.Role, log *slo
 		}
 		return nil, "", err
 	}
-	managers, err := Dial(c.Uplink(), log, opts...)
+	config := c.Uplink()
+	config.tickets = c.Tickets(role)
+	managers, err := Dial(config, log, opts...)
 	if err != nil {
 		return nil, "", err
 	}
