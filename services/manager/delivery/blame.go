@@ -1,9 +1,11 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 )
@@ -26,7 +28,7 @@ func (k *keeper) see(id identity.ID) (seen sight, by identity.ID) {
 // take the tree apart.
 func (k *keeper) blame(agent identity.ID, seen sight) (since time.Time, by identity.ID) {
 	for id, node := range k.progress.nodes {
-		if node.lost != agent.Name || k.tree == nil || !k.neighbours(id, agent) {
+		if node.lost != agent.Name || k.tree == nil || !k.neighbours(id, agent) || k.isLeftOut(id, agent) {
 			continue
 		}
 		heard := time.Since(seen.heard) < silentPatience
@@ -70,6 +72,13 @@ func (k *keeper) neighbours(id, agent identity.ID) bool {
 	parent, _ := k.tree.Parent(id.String())
 	fedBy, _ := k.tree.Parent(agent.String())
 	return parent == agent.String() || id.String() == k.tree.Sender() && fedBy == id.String()
+}
+
+// isLeftOut reports whether an agent was told not to feed a node below it, as nobody waits for that: what the node then says of it is no wonder.
+func (k *keeper) isLeftOut(id, agent identity.ID) bool {
+	told, has := k.assigned[agent]
+	parent, _ := k.tree.Parent(id.String())
+	return has && parent == agent.String() && !slices.ContainsFunc(told.GetChildren(), func(child *groupv1.Neighbour) bool { return identity.Named(child) == id })
 }
 
 // forgetBlame forgets what nodes said of neighbours that they no longer have.

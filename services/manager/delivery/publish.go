@@ -120,12 +120,13 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 }
 
 // waiting returns the members of the tree that are not complete, and all nodes that feed them. A member that is complete never comes again: an
-// agent that begins anew, or takes over another's children, would wait for its acknowledgements for ever.
+// agent that begins anew, or takes over another's children, would wait for its acknowledgements for ever. Of a delivery that has ended nobody
+// waits who is not joined, or has failed: for them agents would keep what others need the room of.
 func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 	waiting := make(map[identity.ID]bool)
 	for _, name := range k.tree.Names() {
 		id := placement.ParseID(name)
-		if id.Role != identity.Member || k.finalState(delivery, id.Name) == groupv1.ReceiptState_RECEIPT_STATE_COMPLETE {
+		if id.Role != identity.Member || !k.isWaitedFor(delivery, id.Name) {
 			continue
 		}
 		for at, fed := name, true; fed && !waiting[placement.ParseID(at)]; at, fed = k.tree.Parent(at) {
@@ -133,6 +134,12 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 		}
 	}
 	return waiting
+}
+
+func (k *keeper) isWaitedFor(delivery view.Delivery, member string) bool {
+	state := k.finalState(delivery, member)
+	_, joined := k.desk.view.Member(k.group, member)
+	return state != groupv1.ReceiptState_RECEIPT_STATE_COMPLETE && (delivery.Running() || joined && state != groupv1.ReceiptState_RECEIPT_STATE_FAILED)
 }
 
 // assignment returns what a node has to do. Its version is that of the tree's record, not of the steps after it: a manager of an earlier
