@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // renewalCheck is how often it is checked whether the certificate is due for renewal.
@@ -27,6 +28,14 @@ func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.Cancel
 		u.WaitForStateChange(grace, connectivity.Ready)
 	})
 	return renewing, func() { forget(); cancel() }
+}
+
+// TellUnwritten has tell called when the certificate is renewed and cannot be written, with why not, and when what the files have lapses.
+// While that lasts it is not called again. Close waits for it.
+func (u *Uplink) TellUnwritten(tell func(why error, lapses time.Time)) {
+	if tell != nil {
+		u.tellUnwritten.Store(&tell)
+	}
 }
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
@@ -56,7 +65,8 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if written, _ := u.files.WriteAdopted(); written { // that it could not be written was said when it was renewed
+	written, unwritten := u.files.WriteAdopted()
+	if written { // that it could not be was said when it was renewed
 		u.log.Info("the renewed certificate is written")
 	}
 	if !current.RenewalDue(time.Now()) {
@@ -77,6 +87,9 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	}
 	if err := u.files.Adopt(renewed); err != nil {
 		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
+		if tell := u.tellUnwritten.Load(); tell != nil && unwritten == nil { // current is what the files have
+			(*tell)(err, current.Expiry().Add(identity.ClockTolerance))
+		}
 	}
 	return nil
 }

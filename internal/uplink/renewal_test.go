@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,6 +132,8 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 		var said testprocess.Output
 		u := m.dial(t, config, slog.New(slog.NewTextHandler(&said, nil)))
 		defer u.Close()
+		var lapse []time.Time
+		u.TellUnwritten(func(_ error, lapses time.Time) { lapse = append(lapse, lapses) })
 		time.Sleep(time.Minute)
 		if n := m.renewed.Load(); n != 1 || strings.Count(said.String(), "in memory alone") != 1 {
 			t.Errorf("within a minute the certificate is renewed %d times, and it says:\n%s", n, said.String())
@@ -139,6 +142,7 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		u.transports.renew()
 		call(t, u)
+		written, err := identity.FilesIn(dir).Credentials()
 		if n := m.renewed.Load(); n > 8 || time.Since(issued(t, u.files)) > time.Hour || !issued(t, identity.FilesIn(dir)).Equal(old) {
 			t.Errorf("after three hours the certificate was renewed %d times, and is of %v", n, issued(t, u.files))
 		}
@@ -147,6 +151,9 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		if err != nil || !slices.Equal(lapse, []time.Time{written.Expiry().Add(identity.ClockTolerance)}) {
+			t.Errorf("what is written ends at %v, %v; it is told that it lapses at %v", written.Expiry(), err, lapse)
+		}
 		if !issued(t, identity.FilesIn(dir)).Equal(issued(t, u.files)) || strings.Count(said.String(), "is written") != 1 {
 			t.Errorf("where there is room, the files are of %v, want %v: %s", issued(t, identity.FilesIn(dir)), issued(t, u.files), said.String())
 		}

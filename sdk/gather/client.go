@@ -33,6 +33,8 @@ type Options struct {
 	Labels map[string]string
 	// Log gets what the client recovers from by itself; nil logs nothing.
 	Log *slog.Logger
+	// Unwritten is called when the client has renewed its certificate and cannot write it, as sdk.WithUnwritten says; nil is not.
+	Unwritten func(why error, lapses time.Time)
 	// Dialer opens all connections; nil dials.
 	Dialer sdk.Dialer
 }
@@ -93,6 +95,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	if err != nil {
 		return nil, sdk.Because(sdk.InvalidArgument, err)
 	}
+	up.TellUnwritten(options.Unwritten)
 	conn, find, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())

@@ -138,6 +138,7 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 	a.expect(config, file)
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	options.Unwritten = a.unwritten(config.CredentialsDir)
 	client, err := gather.Dial(ctx, config, to, options)
 	if err == nil {
 		a.gathererAt = to
