@@ -150,8 +150,12 @@ func (a *app) readToken(ctx context.Context, e *enrollment) error {
 		if term.IsTerminal(int(os.Stdin.Fd())) {
 			fmt.Fprint(a.stderr, "join token: ")
 		}
-		if text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n'); errors.Is(err, io.EOF) {
-			err = context.Cause(ctx)
+		text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n')
+		if err = interrupted(ctx, err); errors.Is(err, errInterrupted) {
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
 		}
 	default:
 		if text, err = os.ReadFile(e.tokenFile); err == nil && identity.Exposed(e.tokenFile) {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,5 +63,14 @@ func TestEnrollmentsLieBesideEachOther(t *testing.T) {
 		if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) || err == nil && into != tt.into {
 			t.Errorf("%s goes into %q, %v; want %q, %q", tt.file, into, err, tt.into, tt.refused)
 		}
+	}
+}
+
+// Who is interrupted where a token is asked for has not called it wrongly.
+func TestInterruptedPromptIsNoWrongCall(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if err := (&app{stderr: io.Discard}).readToken(ctx, &enrollment{tokenFile: "-"}); statusOf(err) != exitInterrupted {
+		t.Errorf("it ends with %v", err)
 	}
 }
