@@ -17,7 +17,8 @@ const renewalCheck = 20 * time.Second
 // they would never renew a certificate, however often they run.
 const renewalGrace = 2 * time.Second
 
-// withGrace returns a context for a renewal that begins now. It ends with ctx, but while a manager is connected not before the grace is over.
+// withGrace returns a context for a renewal that begins now. It ends with ctx, but not before the grace is over, unless it is known by
+// then that no manager is reached. Who calls nobody else, as an upload to an address, may be done before there is a connection.
 func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	end := time.Now().Add(renewalGrace)
@@ -25,7 +26,9 @@ func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.Cancel
 		defer cancel()
 		grace, stop := context.WithDeadline(renewing, end)
 		defer stop()
-		u.WaitForStateChange(grace, connectivity.Ready)
+		for state := u.GetState(); state != connectivity.TransientFailure && u.WaitForStateChange(grace, state); {
+			state = u.GetState()
+		}
 	})
 	return renewing, func() { forget(); cancel() }
 }

@@ -167,6 +167,8 @@ func TestShortUseRenews(t *testing.T) {
 		issued, takes time.Duration // how long ago, and how long it takes to renew
 		used          time.Duration // how long after the call the uplink is closed
 		cut           bool          // no manager answers
+		refused       bool          // nor is there one at all
+		uncalled      bool          // nobody calls a manager but to renew, as in an upload to an address
 		want          bool          // it is renewed
 		within        time.Duration // Close returns
 	}{
@@ -174,18 +176,26 @@ func TestShortUseRenews(t *testing.T) {
 		"not due":               {issued: 20 * time.Minute, takes: 200 * time.Millisecond},
 		"a manager hangs":       {issued: 40 * time.Minute, takes: time.Hour, within: renewalGrace},
 		"one that hangs longer": {issued: 40 * time.Minute, takes: time.Hour, used: renewalGrace},
-		"no manager answers":    {issued: 40 * time.Minute, cut: true},
+		"no manager answers":    {issued: 40 * time.Minute, cut: true, within: renewalGrace},
+		"without a call":        {issued: 40 * time.Minute, takes: 200 * time.Millisecond, uncalled: true, want: true, within: time.Second},
+		"nor is it due":         {issued: 20 * time.Minute, uncalled: true},
+		"nobody is there":       {issued: 40 * time.Minute, refused: true, uncalled: true, used: 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "credentials")
 			synctest.Test(t, func(t *testing.T) {
 				m := startIssuer(t)
 				m.takes = tt.takes
-				u := m.dial(t, m.issue(t, dir, tt.issued), slog.New(slog.DiscardHandler))
-				if tt.cut {
+				config := m.issue(t, dir, tt.issued)
+				if tt.refused {
+					config.Endpoints = []string{"manager:7401"}
+				}
+				u := m.dial(t, config, slog.New(slog.DiscardHandler))
+				switch {
+				case tt.cut:
 					m.network.Cut("manager", "member")
 					time.Sleep(time.Second)
-				} else {
+				case !tt.uncalled:
 					call(t, u)
 				}
 				time.Sleep(tt.used)
