@@ -58,6 +58,8 @@ type options struct {
 	log    *slog.Logger
 	dialer Dialer
 	away   func(since time.Time)
+
+	unwritten func(why error, lapses time.Time)
 }
 
 func choose(opts []Option) options {
@@ -77,6 +79,13 @@ func WithLog(log *slog.Logger) Option { return func(o *options) { o.log = log } 
 // the zero time, when one is heard. Deliveries go on meanwhile. If credentials lapse in that time, as Config.Lapsed says, tell is
 // called once more. Nothing waits for it.
 func WithAway(tell func(since time.Time)) Option { return func(o *options) { o.away = tell } }
+
+// WithUnwritten has the client call tell when it has renewed its certificate and cannot write it, as on a read-only disk, with why not,
+// and when the one that is written lapses: from then on, programs that begin are refused. The client itself goes on, and writes it when it
+// can. Close waits for tell.
+func WithUnwritten(tell func(why error, lapses time.Time)) Option {
+	return func(o *options) { o.unwritten = tell }
+}
 
 // Dialer opens connections. A *net.Dialer is one.
 type Dialer interface {
@@ -106,6 +115,7 @@ func Dial(config Config, opts ...Option) (*Client, error) {
 		return nil, Because(InvalidArgument, err)
 	}
 	connection.TellAway(chosen.away)
+	connection.TellUnwritten(chosen.unwritten)
 	if chosen.dialer == nil {
 		chosen.dialer = &net.Dialer{}
 	}

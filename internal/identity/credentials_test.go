@@ -291,6 +291,36 @@ func TestWriteFileFailsWithoutTraces(t *testing.T) {
 	}
 }
 
+// Root may use another user's configuration: what it writes there stays that user's.
+func TestWriteFileKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("this needs root")
+		}
+		t.Skip("this needs root")
+	}
+	const nobody = 65534
+	dir := t.TempDir()
+	name, others := filepath.Join(dir, "tls.key"), filepath.Join(dir, "of-another")
+	write(t, name, "old")
+	if err := errors.Join(os.Chown(name, nobody, nobody), os.Mkdir(others, 0o700), os.Chown(others, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		owner uint32
+	}{{name, nobody}, {filepath.Join(others, "tls.key"), nobody}, {filepath.Join(dir, "own"), 0}} {
+		write(t, tt.name, "new")
+		info, err := os.Stat(tt.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != tt.owner || stat.Gid != tt.owner || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is of %d:%d with mode %v, want %d and 0600", tt.name, stat.Uid, stat.Gid, info.Mode(), tt.owner)
+		}
+	}
+}
+
 func current(t *testing.T, source identity.Source) *identity.Credentials {
 	t.Helper()
 	credentials, err := source.Credentials()

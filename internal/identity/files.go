@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // File is a file's name and intended content.
@@ -21,7 +22,7 @@ func WriteFile(name string, content []byte, mode os.FileMode) error {
 	return WriteFiles(File{name, content, mode})
 }
 
-// WriteFiles is WriteFile for several files. All are on the disk before the first is replaced:
+// WriteFiles is WriteFile for several files, and they keep their owners. All are on the disk before the first is replaced:
 // whoever reads them together sees a mixture of old and new for a moment only, however slow the disk is.
 func WriteFiles(files ...File) error {
 	drafts := make([]string, len(files))
@@ -32,7 +33,7 @@ func WriteFiles(files ...File) error {
 		}
 		drafts[i] = temporary.Name()
 		defer os.Remove(drafts[i]) // after the rename there is nothing left to remove
-		if err := writeSynced(temporary, file.Content, file.Mode); err != nil {
+		if err := errors.Join(keepOwner(temporary, file.Name), writeSynced(temporary, file.Content, file.Mode)); err != nil {
 			return fmt.Errorf("write %s: %w", file.Name, err)
 		}
 	}
@@ -47,6 +48,34 @@ func WriteFiles(files ...File) error {
 		}
 	}
 	return nil
+}
+
+// keepOwner gives a draft to whoever owns the file that it is to replace, or the directory if there is none yet. Root may use another
+// user's configuration, and renew its certificate: a key that became root's could not be read any more by that user.
+func keepOwner(draft *os.File, name string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	there, err := os.Lstat(name)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew {
+		there, err = os.Stat(filepath.Dir(name))
+	}
+	if err != nil {
+		return err
+	}
+	own, err := draft.Stat()
+	if err != nil {
+		return err
+	}
+	owner := there.Sys().(*syscall.Stat_t)
+	if owner.Uid == own.Sys().(*syscall.Stat_t).Uid {
+		return nil
+	}
+	if err := draft.Chown(int(owner.Uid), int(owner.Gid)); !isNew {
+		return err
+	}
+	return nil // a root that may not do that, as in a container, takes nothing away from anybody by a new file
 }
 
 func writeSynced(file *os.File, content []byte, mode os.FileMode) error {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // renewalCheck is how often it is checked whether the certificate is due for renewal.
@@ -18,7 +19,8 @@ const renewalCheck = 20 * time.Second
 // they would never renew a certificate, however often they run.
 const renewalGrace = 2 * time.Second
 
-// withGrace returns a context for a renewal that begins now. It ends with ctx, but while a manager is connected not before the grace is over.
+// withGrace returns a context for a renewal that begins now. It ends with ctx, but not before the grace is over, unless it is known by
+// then that no manager is reached. Who calls nobody else, as an upload to an address, may be done before there is a connection.
 func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	end := time.Now().Add(renewalGrace)
@@ -26,9 +28,19 @@ func (u *Uplink) withGrace(ctx context.Context) (context.Context, context.Cancel
 		defer cancel()
 		grace, stop := context.WithDeadline(renewing, end)
 		defer stop()
-		u.WaitForStateChange(grace, connectivity.Ready)
+		for state := u.GetState(); state != connectivity.TransientFailure && u.WaitForStateChange(grace, state); {
+			state = u.GetState()
+		}
 	})
 	return renewing, func() { forget(); cancel() }
+}
+
+// TellUnwritten has tell called when the certificate is renewed and cannot be written, with why not, and when what the files have lapses.
+// While that lasts it is not called again. Close waits for it.
+func (u *Uplink) TellUnwritten(tell func(why error, lapses time.Time)) {
+	if tell != nil {
+		u.tellUnwritten.Store(&tell)
+	}
 }
 
 func (u *Uplink) keepRenewed(ctx context.Context) {
@@ -58,7 +70,8 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if written, _ := u.files.WriteAdopted(); written { // that it could not be written was said when it was renewed
+	written, unwritten := u.files.WriteAdopted()
+	if written { // that it could not be was said when it was renewed
 		u.log.Info("the renewed certificate is written")
 	}
 	if !current.RenewalDue(time.Now()) {
@@ -86,6 +99,9 @@ func (u *Uplink) renewIfDue(ctx context.Context) error {
 	}
 	if err := u.files.Adopt(renewed); err != nil {
 		u.log.Warn("the renewed certificate is in memory alone, and lost with this process; trying again to write it", "error", err)
+		if tell := u.tellUnwritten.Load(); tell != nil && unwritten == nil { // current is what the files have
+			(*tell)(err, current.Expiry().Add(identity.ClockTolerance))
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,6 +132,8 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 		var said testprocess.Output
 		u := m.dial(t, config, slog.New(slog.NewTextHandler(&said, nil)))
 		defer u.Close()
+		var lapse []time.Time
+		u.TellUnwritten(func(_ error, lapses time.Time) { lapse = append(lapse, lapses) })
 		time.Sleep(time.Minute)
 		if n := m.renewed.Load(); n != 1 || strings.Count(said.String(), "in memory alone") != 1 {
 			t.Errorf("within a minute the certificate is renewed %d times, and it says:\n%s", n, said.String())
@@ -139,6 +142,7 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		u.transports.renew()
 		call(t, u)
+		written, err := identity.FilesIn(dir).Credentials()
 		if n := m.renewed.Load(); n > 8 || time.Since(issued(t, u.files)) > time.Hour || !issued(t, identity.FilesIn(dir)).Equal(old) {
 			t.Errorf("after three hours the certificate was renewed %d times, and is of %v", n, issued(t, u.files))
 		}
@@ -147,6 +151,9 @@ func TestRenewalThatCannotBeWrittenCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		if err != nil || !slices.Equal(lapse, []time.Time{written.Expiry().Add(identity.ClockTolerance)}) {
+			t.Errorf("what is written ends at %v, %v; it is told that it lapses at %v", written.Expiry(), err, lapse)
+		}
 		if !issued(t, identity.FilesIn(dir)).Equal(issued(t, u.files)) || strings.Count(said.String(), "is written") != 1 {
 			t.Errorf("where there is room, the files are of %v, want %v: %s", issued(t, identity.FilesIn(dir)), issued(t, u.files), said.String())
 		}
@@ -160,6 +167,8 @@ func TestShortUseRenews(t *testing.T) {
 		issued, takes time.Duration // how long ago, and how long it takes to renew
 		used          time.Duration // how long after the call the uplink is closed
 		cut           bool          // no manager answers
+		refused       bool          // nor is there one at all
+		uncalled      bool          // nobody calls a manager but to renew, as in an upload to an address
 		want          bool          // it is renewed
 		within        time.Duration // Close returns
 	}{
@@ -167,18 +176,26 @@ func TestShortUseRenews(t *testing.T) {
 		"not due":               {issued: 20 * time.Minute, takes: 200 * time.Millisecond},
 		"a manager hangs":       {issued: 40 * time.Minute, takes: time.Hour, within: renewalGrace},
 		"one that hangs longer": {issued: 40 * time.Minute, takes: time.Hour, used: renewalGrace},
-		"no manager answers":    {issued: 40 * time.Minute, cut: true},
+		"no manager answers":    {issued: 40 * time.Minute, cut: true, within: renewalGrace},
+		"without a call":        {issued: 40 * time.Minute, takes: 200 * time.Millisecond, uncalled: true, want: true, within: time.Second},
+		"nor is it due":         {issued: 20 * time.Minute, uncalled: true},
+		"nobody is there":       {issued: 40 * time.Minute, refused: true, uncalled: true, used: 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "credentials")
 			synctest.Test(t, func(t *testing.T) {
 				m := startIssuer(t)
 				m.takes = tt.takes
-				u := m.dial(t, m.issue(t, dir, tt.issued), slog.New(slog.DiscardHandler))
-				if tt.cut {
+				config := m.issue(t, dir, tt.issued)
+				if tt.refused {
+					config.Endpoints = []string{"manager:7401"}
+				}
+				u := m.dial(t, config, slog.New(slog.DiscardHandler))
+				switch {
+				case tt.cut:
 					m.network.Cut("manager", "member")
 					time.Sleep(time.Second)
-				} else {
+				case !tt.uncalled:
 					call(t, u)
 				}
 				time.Sleep(tt.used)

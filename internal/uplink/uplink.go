@@ -70,6 +70,8 @@ type Uplink struct {
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
 
+	tellUnwritten atomic.Pointer[func(why error, lapses time.Time)]
+
 	config Config
 	opts   []grpc.DialOption
 }

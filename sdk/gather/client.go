@@ -5,6 +5,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 
@@ -33,8 +35,24 @@ type Options struct {
 	Labels map[string]string
 	// Log gets what the client recovers from by itself; nil logs nothing.
 	Log *slog.Logger
+	// Unwritten is called when the client has renewed its certificate and cannot write it, as sdk.WithUnwritten says; nil is not.
+	Unwritten func(why error, lapses time.Time)
 	// Dialer opens all connections; nil dials.
 	Dialer sdk.Dialer
+}
+
+// check refuses what no call can carry: attaching with it would fail for ever, as if something were broken.
+func (o Options) check() error {
+	texts := []string{o.As}
+	for key, value := range o.Labels {
+		texts = append(texts, key, value)
+	}
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return &sdk.Error{Code: sdk.InvalidArgument, Message: fmt.Sprintf("%q, in the client's name or its labels, is not UTF-8", text)}
+		}
+	}
+	return nil
 }
 
 // Client is a client of one gatherer. Many goroutines can use it: 64 uploads run at once, and others wait for their turn.
@@ -80,7 +98,7 @@ func Open(ctx context.Context, file, gatherer string, options Options) (*Client,
 // Dial returns a client of the gatherer at an address, as host:port, or with a name. For a name, it asks the managers where that is,
 // until ctx is done, and the gatherer has to prove its name.
 func Dial(ctx context.Context, config sdk.Config, gatherer string, options Options) (*Client, error) {
-	if err := checkGatherer(gatherer); err != nil {
+	if err := cmp.Or(checkGatherer(gatherer), options.check()); err != nil {
 		return nil, err
 	}
 	if err := config.Lapsed(); err != nil {
@@ -93,6 +111,7 @@ func Dial(ctx context.Context, config sdk.Config, gatherer string, options Optio
 	if err != nil {
 		return nil, sdk.Because(sdk.InvalidArgument, err)
 	}
+	up.TellUnwritten(options.Unwritten)
 	conn, find, err := connect(ctx, up, gatherer, uplink.Over(options.Dialer))
 	if err != nil {
 		return nil, errors.Join(err, up.Close())

@@ -37,6 +37,20 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// What the API cannot carry is refused at once.
+func TestOptionsAreUTF8(t *testing.T) {
+	access := managertest.Start(t).Access
+	for _, options := range []gather.Options{{As: "caf\xe9"}, {Labels: map[string]string{"site": "caf\xe9"}}, {Labels: map[string]string{"caf\xe9": "a"}}, {As: "café"}} {
+		client, err := gather.Open(t.Context(), access, "127.0.0.1:1", options)
+		if err == nil {
+			err = client.Close()
+		}
+		if want := options.As != "café"; want != (sdk.CodeOf(err) == sdk.InvalidArgument && strings.Contains(err.Error(), `caf\xe9`)) {
+			t.Errorf("%q, %q: %v", options.As, options.Labels, err)
+		}
+	}
+}
+
 // If nobody listens, an upload says so at once, and again when its time is over.
 func TestNobodyListens(t *testing.T) {
 	client, err := gather.Open(t.Context(), managertest.Start(t).Access, "127.0.0.1:1", gather.Options{})

@@ -94,16 +94,14 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	}
 	defer os.RemoveAll(dir)
 	group := "check-" + strings.ToLower(rand.Text()[:8])
-	if _, err := client.CreateGroup(ctx, group, sdk.Policy{}); err != nil {
+	_, err = client.CreateGroup(ctx, group, sdk.Policy{})
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-		defer cancel()
-		if err := client.DeleteGroup(ending, group, true); err != nil {
-			fmt.Fprintf(a.stderr, "group %s is still there ('groupcast group delete %[1]s --force' removes it): %v\n", group, err)
-		}
-	}()
+	defer a.removeGroup(ctx, client, group)
+	if err != nil { // it may have been made all the same
+		return context.Cause(ctx)
+	}
 	fmt.Fprintf(a.stderr, "delivering %s to %d receivers, each by way of its agent\n", bytesize.Short(uint64(c.size)), len(agents))
 	results, sent, err := a.deliverTo(ctx, client, agents, group, dir, c)
 	if err != nil && ctx.Err() != nil {
@@ -112,15 +110,38 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 	if err != nil {
 		return err
 	}
+	err = compare(results, sent)
+	return errors.Join(printList(a, results, checkedColumns), err)
+}
+
+// removeGroup removes the group of a check, if there is one.
+func (a *app) removeGroup(ctx context.Context, client *sdk.Client, group string) {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if err := client.DeleteGroup(ending, group, true); err != nil && sdk.CodeOf(err) != sdk.NotFound {
+		fmt.Fprintf(a.stderr, "group %s may still be there ('groupcast group delete %[1]s --force' removes it): %v\n", group, err)
+	}
+}
+
+// compare notes which copies differ from what was sent. It returns why the check is no success, if it is not.
+func compare(results []checked, sent string) error {
+	var damaged error
+	failed := 0
 	for i := range results {
 		if results[i].Error == "" && results[i].SHA256 != sent {
-			results[i].Error, err = errDiffers.Error(), &sdk.DeliveryError{Reason: "damaged", Detail: errDiffers.Error()}
+			results[i].Error, damaged = errDiffers.Error(), &sdk.DeliveryError{Reason: "damaged", Detail: errDiffers.Error()}
 		}
-		if results[i].Error != "" && err == nil {
-			err = errPartial
+		if results[i].Error != "" {
+			failed++
 		}
 	}
-	return errors.Join(printList(a, results, checkedColumns), err)
+	switch {
+	case damaged != nil || failed == 0:
+		return damaged
+	case failed == len(results):
+		return errors.New("nobody has it")
+	}
+	return errPartial
 }
 
 // onlineAgents waits until enough agents are online, and tells how many are.

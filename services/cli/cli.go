@@ -316,7 +316,7 @@ func (a *app) client(ctx context.Context) (*sdk.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []sdk.Option{sdk.WithAway(a.sayAway)}
+	options := []sdk.Option{sdk.WithAway(a.sayAway), sdk.WithUnwritten(a.unwritten(config.CredentialsDir))}
 	if a.debug {
 		options = append(options, sdk.WithLog(slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	}
@@ -368,13 +368,28 @@ func (a *app) sayWaiting(client *sdk.Client) (stop func()) {
 	return cancel
 }
 
-// awaySaid is how long it may take to say that no manager is heard. Standard error may be stopped, as by ^S, and the session has to go
-// on all the same.
+// awaySaid is how long it may take to say what is wrong, as that no manager is heard. Standard error may be stopped, as by ^S, and the
+// session has to go on all the same.
 const awaySaid = 100 * time.Millisecond
 
 // sayAway tells the user why nothing new is shown, and when that is over.
-func (a *app) sayAway(since time.Time) {
-	line, said := a.awayLine(since), make(chan struct{})
+func (a *app) sayAway(since time.Time) { a.sayBeside(a.awayLine(since)) }
+
+// unwritten returns what tells the user that a renewed certificate cannot be written to a directory. The command itself goes on with it.
+func (a *app) unwritten(dir string) func(why error, lapses time.Time) {
+	return func(why error, lapses time.Time) {
+		var where *fs.PathError
+		if errors.As(why, &where) { // a file that nobody has to know
+			why = where.Err
+		}
+		a.sayBeside(fmt.Sprintf("warning: the renewed certificate cannot be written to %s: %s; commands are refused from %s on if it stays so",
+			dir, printable.Text(why.Error()), lapses.Local().Format("15:04")))
+	}
+}
+
+// sayBeside says something while other things go on.
+func (a *app) sayBeside(line string) {
+	said := make(chan struct{})
 	go func() {
 		defer close(said)
 		if shown := a.shown.Load(); shown != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/groupcast/groupcast/sdk"
@@ -94,6 +95,23 @@ func TestWhatIsCompleteIsNotCanceled(t *testing.T) {
 		if said := fmt.Sprint(a.stderr); statusOf(err) != want || strings.Contains(said, "canceled\n") != (want != exitOK) {
 			t.Errorf("%s: %v, and it said %q", state, err, said)
 		}
+	}
+}
+
+// broken is an output that nobody reads any more.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// An interrupt ends the program that reads the output, too: the command is interrupted all the same.
+func TestInterruptedWithoutAReader(t *testing.T) {
+	a, _, shown := concluding()
+	a.stdout = broken{}
+	if err := a.canceled(sdk.Delivery{ID: "0123456789", State: sdk.DeliveryFailed}, shown); statusOf(err) != exitInterrupted {
+		t.Errorf("push: %v", err)
+	}
+	if err := a.canceledReplication(replicated(sdk.ReplicationFailed), shown); statusOf(err) != exitInterrupted {
+		t.Errorf("replicate: %v", err)
 	}
 }
 

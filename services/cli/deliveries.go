@@ -294,15 +294,13 @@ func (a *app) conclude(ctx context.Context, client *sdk.Client, d sdk.Delivery, 
 
 // canceled shows how a canceled delivery ended. It may have been complete in that moment: then the cancel had no effect.
 func (a *app) canceled(d sdk.Delivery, shown *progress) error {
-	if err := a.printDelivery(shown.seen(d)); err != nil {
-		return err
-	}
+	err := a.printDelivery(shown.seen(d)) // whoever reads it may have been interrupted as well
 	if d.State == sdk.DeliveryComplete {
 		fmt.Fprintln(a.stderr, summary(d))
-		return nil
+		return err
 	}
 	fmt.Fprintf(a.stderr, "delivery %s canceled\n", shortID(d))
-	return errInterrupted
+	return errors.Join(errInterrupted, err)
 }
 
 // settling is how often to ask whether all agents have reported.

@@ -105,10 +105,11 @@ func (e enrollment) check(hasToken bool) error {
 
 // enroll gets an identity and writes the configuration that uses it.
 func (a *app) enroll(ctx context.Context, e enrollment, file string) error {
-	config, credentials := e.config, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".credentials"
-	if err := e.mayGoInto(file, credentials); err != nil {
+	credentials, err := e.mayGoInto(file)
+	if err != nil {
 		return usageError{err}
 	}
+	config := e.config
 	config.Renew = true
 	config.CredentialsDir = filepath.Join(filepath.Dir(file), credentials)
 	if err := cmp.Or(absolute(&config.ServiceAccountTokenFile), absolute(&config.AuthorityFile), config.Validate()); err != nil {
@@ -149,8 +150,12 @@ func (a *app) readToken(ctx context.Context, e *enrollment) error {
 		if term.IsTerminal(int(os.Stdin.Fd())) {
 			fmt.Fprint(a.stderr, "join token: ")
 		}
-		if text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n'); errors.Is(err, io.EOF) {
-			err = context.Cause(ctx)
+		text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n')
+		if err = interrupted(ctx, err); errors.Is(err, errInterrupted) {
+			return err
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
 		}
 	default:
 		if text, err = os.ReadFile(e.tokenFile); err == nil && identity.Exposed(e.tokenFile) {
@@ -190,27 +195,40 @@ func absolute(name *string) (err error) {
 	return err
 }
 
-// mayGoInto returns why a configuration must not be replaced: a join token can be used only once, and a key that is gone is gone. A
-// pod can get in again with the same token.
-func (e enrollment) mayGoInto(file, credentials string) error {
+// mayGoInto returns the directory beside a configuration that its credentials may go into, or why they may not: a join token can be used
+// only once, and a key that is gone is gone. A pod can get in again with the same token.
+func (e enrollment) mayGoInto(file string) (credentials string, err error) {
 	there, err := sdk.ReadConfig(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		return nil
-	case filepath.Base(there.CredentialsDir) != credentials:
-		return fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)
-	case e.replace || there.ServiceAccountTokenFile != "":
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // the directory may be another configuration's
+		credentials = credentialsBeside(file)
+		dir := filepath.Join(filepath.Dir(file), credentials)
+		return credentials, e.mayReplace(e.config.ServiceAccountTokenFile, dir, dir)
+	}
+	credentials = filepath.Base(there.CredentialsDir) // programs that run may use it
+	if credentials != credentialsBeside(file) && credentials != earlierBeside(file) {
+		return "", fmt.Errorf("%s is there already, and not from enroll: name another file with --config, or remove it", file)
+	}
+	return credentials, e.mayReplace(there.ServiceAccountTokenFile, there.CredentialsDir, file)
+}
+
+// mayReplace returns why the credentials in a directory, if anybody can use them, must not be replaced.
+func (e enrollment) mayReplace(podToken, dir, namedBy string) error {
+	if e.replace || podToken != "" {
 		return nil
 	}
-	there.Renew = false
-	client, err := sdk.Dial(there)
+	there, err := identity.FilesIn(dir).Credentials()
 	if err != nil {
-		return nil // nobody can use it
-	}
-	defer client.Close()
-	identity, err := client.Identity()
-	if err != nil {
 		return nil
 	}
-	return fmt.Errorf("%s has the identity %s: name another file with --config, or have it replaced with --replace", file, identity)
+	return fmt.Errorf("%s has the identity %s: name another file with --config, or have it replaced with --replace", namedBy, there.ID)
+}
+
+// credentialsBeside names the directory of a configuration's credentials after its file: another configuration may lie beside it.
+func credentialsBeside(file string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".yaml"), ".yml") + ".credentials"
+}
+
+// earlierBeside is what earlier versions named that directory: site.lab and site.prod had the same.
+func earlierBeside(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) + ".credentials"
 }

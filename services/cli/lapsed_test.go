@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +66,16 @@ func TestAwaySaysThatCredentialsHaveLapsed(t *testing.T) {
 	(&app{stderr: &said}).sayAway(time.Now())
 	if !strings.Contains(said.String(), "what is under way goes on") {
 		t.Errorf("it said %q", said.String())
+	}
+}
+
+// A command whose renewed certificate cannot be written says where, why, and until when there is time.
+func TestUnwrittenCertificateIsToldOf(t *testing.T) {
+	var said strings.Builder
+	why := fmt.Errorf("write credentials: %w", &fs.PathError{Op: "open", Path: "/srv/credentials/.ca.crt.17", Err: syscall.EROFS})
+	(&app{stderr: &said}).unwritten("/srv/credentials")(why, time.Date(2026, 1, 1, 14, 30, 59, 0, time.Local))
+	if want := "warning: the renewed certificate cannot be written to /srv/credentials: read-only file system; commands are refused from 14:30 on if it stays so\n"; said.String() != want {
+		t.Errorf("it said %q, want %q", said.String(), want)
 	}
 }
 

@@ -149,11 +149,9 @@ func (a *app) canceledReplication(r sdk.Replication, shown *progress) error {
 	if r.State == sdk.ReplicationComplete {
 		return a.concludeReplication(r, shown)
 	}
-	if err := a.printReplication(shown.seenReplication(r)); err != nil {
-		return err
-	}
+	err := a.printReplication(shown.seenReplication(r)) // whoever reads it may have been interrupted as well
 	fmt.Fprintf(a.stderr, "replication %s canceled\n", shortReplicationID(r))
-	return errInterrupted
+	return errors.Join(errInterrupted, err)
 }
 
 // concludeReplication shows how a replication ended, and makes the exit status of that. Its table has no fewer bytes than the progress has

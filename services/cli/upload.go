@@ -138,6 +138,7 @@ func (a *app) gatherer(ctx context.Context, to string, options gather.Options) (
 	a.expect(config, file)
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	options.Unwritten = a.unwritten(config.CredentialsDir)
 	client, err := gather.Dial(ctx, config, to, options)
 	if err == nil {
 		a.gathererAt = to
@@ -154,14 +155,14 @@ func (a *app) awaitGatherer(ctx context.Context, u *upload) (*gather.Client, err
 	for {
 		client, err := a.gatherer(ctx, u.to, gather.Options{As: u.as, Labels: u.labels})
 		if code := sdk.CodeOf(err); ctx.Err() != nil || code != sdk.Unavailable && code != sdk.TimedOut {
-			return client, err
+			return client, interrupted(ctx, err)
 		}
 		if time.Since(said) >= samePause {
 			said = time.Now()
 			fmt.Fprintf(a.stderr, "groupcast: %s; trying again%s\n", printable.Text(err.Error()), a.hint(err))
 		}
 		if !pause.For(ctx, managersPause) {
-			return nil, err
+			return nil, interrupted(ctx, err)
 		}
 	}
 }

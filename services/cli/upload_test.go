@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
@@ -157,6 +158,29 @@ func TestUploadWaitsForManagers(t *testing.T) {
 	manager.Start(t)
 	if err := <-found; sdk.CodeOf(err) != sdk.NotFound {
 		t.Errorf("once there is a manager: %v, want that it knows no such gatherer", err)
+	}
+}
+
+// An upload that is interrupted while no manager answers is that, also between two calls.
+func TestWaitingUploadIsInterrupted(t *testing.T) {
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := ca.IssueBundle(identity.ID{Role: identity.Member, Name: "alice"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	config := sdk.Config{Endpoints: []string{"127.0.0.1:1"}, TrustDomain: identity.DefaultTrustDomain, CredentialsDir: "credentials"}
+	if err := errors.Join(identity.FilesIn(filepath.Join(filepath.Dir(file), "credentials")).Write(bundle), config.Write(file)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	a := &app{config: file, timeout: 100 * time.Millisecond, stderr: hearing{"trying again": interrupt}}
+	if _, err := a.awaitGatherer(ctx, &upload{to: "archive"}); statusOf(err) != exitInterrupted {
+		t.Errorf("it ends with %v", err)
 	}
 }
 

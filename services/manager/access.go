@@ -72,8 +72,15 @@ func pauseUntil(ctx context.Context, isDue func() bool) bool {
 // credentialsBeside names the directory of a configuration's credentials after its file: another manager's configuration may lie beside it.
 func credentialsBeside(file string) string {
 	name := filepath.Base(file)
-	if short := strings.TrimSuffix(name, filepath.Ext(name)); short != "" && short != name {
-		return short
+	for _, kind := range []string{".yaml", ".yml"} {
+		if short := strings.TrimSuffix(name, kind); short != "" && short != name {
+			return short
+		}
+	}
+	// Earlier versions left out any extension, and programs that run use what the configuration named when they began.
+	earlier := strings.TrimSuffix(name, filepath.Ext(name))
+	if there, err := uplink.ReadConfig(file); err == nil && earlier != "" && there.CredentialsDir == filepath.Join(filepath.Dir(file), earlier) {
+		return earlier
 	}
 	return name + ".operator"
 }

@@ -22,7 +22,7 @@ import (
 // Managers that know nothing of each other each have a first operator of their own, though the configurations lie in one directory.
 func TestOperatorsLieBesideEachOther(t *testing.T) {
 	dir := t.TempDir()
-	files := []string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "three")}
+	files := []string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml"), filepath.Join(dir, "three"), filepath.Join(dir, "admin.a"), filepath.Join(dir, "admin.b")}
 	for _, file := range files {
 		p := managertest.NewProcess(t, t.TempDir(), "--admin-access-file="+file)
 		p.Access = file
@@ -60,6 +60,22 @@ func TestOperatorsLieBesideEachOther(t *testing.T) {
 		if _, err := client.Status(t.Context()); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// A configuration that an earlier version has written keeps the directory that it names: programs that run have read it.
+func TestOperatorsDirectoryStays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "admin.conf")
+	earlier := sdk.Config{Endpoints: []string{"127.0.0.1:7400"}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: "admin"}
+	if err := earlier.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	p := managertest.NewProcess(t, t.TempDir(), "--admin-access-file="+file)
+	p.Access = file
+	p.Start(t)
+	p.WaitServing(t)
+	if now := mustRead(t, file); filepath.Base(now.CredentialsDir) != "admin" {
+		t.Errorf("its credentials are in %s now", now.CredentialsDir)
 	}
 }
 

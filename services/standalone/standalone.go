@@ -276,7 +276,7 @@ func (c *Config) parts(managers string) (all []part, err error) {
 // start runs a part. The server is not ready before it is.
 func (p part) start(ctx context.Context, env daemon.Env, group *errgroup.Group, access uplink.Config) error {
 	if err := enroll(ctx, access, p.as, p.id); err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err) // a call that was broken off says so in words alone
 	}
 	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
 	if err != nil {
