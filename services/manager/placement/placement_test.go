@@ -324,6 +324,22 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
+// A delivery does not begin beyond its latency bound, but goes on beyond it.
+func TestLatencyBound(t *testing.T) {
+	network := networks["labels"]
+	network.LatencyBound = 10 * ms
+	network.Measured = func() placement.Measured {
+		return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{{A: "agent/a2", B: "member/r1"}: 30 * ms}}}
+	}
+	var late *tree.LatencyError
+	if _, err := network.Build(); !errors.As(err, &late) {
+		t.Errorf("it begins: %v", err)
+	}
+	if built, err := network.BuildLate(); err != nil || built.CheckLatency() == nil {
+		t.Errorf("%v: it does not go on beyond the bound\n%v", err, built)
+	}
+}
+
 // A better parent that appears is found among all agents that would be used now. Of those that were not in the tree, only the one that feeds
 // somebody stays.
 func TestBetterParents(t *testing.T) {
