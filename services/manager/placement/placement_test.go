@@ -368,6 +368,46 @@ func TestBetterParents(t *testing.T) {
 	}
 }
 
+// A receiver that the only agent of a tree cannot feed gets another: the strongest of its cluster, or else the nearest, or else the strongest.
+func TestSpareAgent(t *testing.T) {
+	a, x, weak := agent("a", "n1", "x", 10), agent("x", "n2", "x", 9), agent("weak", "n3", "x", 8)
+	near, far, strong := agent("near", "n4", "y", 1), agent("far", "n5", "z", 1), agent("strong", "n6", "", 99)
+	measured := func() placement.Measured {
+		return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{
+			{A: "agent/weak", B: "member/m2"}: 1 * ms, {A: "agent/near", B: "member/m2"}: 5 * ms, {A: "agent/far", B: "member/m2"}: 50 * ms,
+		}}}
+	}
+	n := placement.Network{
+		Sender: member("s", ""), Receivers: []*groupv1.Member{member("m1", "", "zone=x"), member("m2", "", "zone=x")}, Agents: []*agentv1.Agent{a},
+	}
+	first := build(t, n)
+	for want, others := range map[string][]*agentv1.Agent{
+		"agent/x": {near, x, weak, strong}, "agent/near": {far, near, strong}, "agent/strong": {strong, agent("y", "n7", "", 7)}, "": {},
+	} {
+		n.Agents, n.Measured = append([]*agentv1.Agent{a}, others...), measured
+		if _, err := n.Enlarged(first).Elsewhere("member/m2"); err == nil {
+			t.Fatal("there is another agent already")
+		}
+		with, err := n.WithSpare(n.Enlarged(first), "member/m2")
+		if want == "" {
+			if !errors.Is(err, placement.ErrNoAgent) {
+				t.Errorf("%v, want ErrNoAgent", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := with.Elsewhere("member/m2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by, _ := after.Parent("member/m2"); by != want || after.Len() != first.Len()+1 {
+			t.Errorf("m2 is fed by %s, want %s\n%v", by, want, after)
+		}
+	}
+}
+
 // An agent is looked for in the receiver's zone as long as nothing else was measured, whatever the order of receivers.
 func TestMeasuredBeforeZone(t *testing.T) {
 	between := func(agent, member string) tree.Pair {
