@@ -84,6 +84,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	r.admitMembers(delivery)
 	r.moveDamaged(delivery)
 	r.moveStarved(delivery)
+	r.avoidDamage(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	again, err := r.write(ctx, delivery)
