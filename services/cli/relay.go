@@ -113,7 +113,8 @@ func cacheBelow(into string, session *sdk.Session) string {
 func (r *relay) config(access sdk.Config, session *sdk.Session, p *pull, temporary string) *agent.Config {
 	config := agent.Defaults()
 	config.Managers, config.TrustDomain, config.CredentialsDir = access.Endpoints, access.TrustDomain, access.CredentialsDir
-	config.Node, config.Zone = p.join.Node, p.join.Labels["zone"]
+	config.Node = p.join.Node
+	config.Zone = cmp.Or(p.join.Labels["zone"], p.join.Labels["topology.kubernetes.io/zone"]) // as managers read a member's labels
 	config.Data.Listen, config.Data.Hosts = r.listen, r.hosts
 	config.Cache.Dir, config.Cache.Bytes = cmp.Or(r.dir, filepath.Join(temporary, "cache")), r.cache
 	if r.dir == "" && p.into != "" {

@@ -2,8 +2,8 @@ package tree
 
 import (
 	"cmp"
-	"errors"
 	"slices"
+	"time"
 )
 
 // Build arranges the nodes, of which the sender is one, into a tree. If the agents are too few for
@@ -13,27 +13,42 @@ import (
 //
 // All agents given are used: the caller leaves out agents that help nobody.
 func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
+	t, err := BuildLate(sender, nodes, bound)
+	if err == nil {
+		err = t.CheckLatency()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// BuildLate is Build for a delivery that had better go on late than not at all: where it found no tree
+// within the latency bound, it returns the best of the trees that it tried.
+func BuildLate(sender string, nodes []Node, bound Bound) (*Tree, error) {
 	if err := check(sender, nodes, bound); err != nil {
 		return nil, err
 	}
 	start := unplaced(sender, nodes, bound, measure(bound.RTT))
-	var nearest *LatencyError
+	var nearest *Tree
+	var shortest time.Duration // to the member that is farthest in nearest
 	for _, attempt := range attempts(start) {
 		t, err := start.next().arrange(attempt)
-		if err == nil {
-			err = t.CheckLatency()
-		}
-		var late *LatencyError
-		switch {
-		case err == nil:
-			return t.done(), nil
-		case errors.As(err, &late) && (nearest == nil || late.Latency.Measured < nearest.Latency.Measured):
-			nearest = late
-		case nearest == nil:
+		if err != nil && nearest == nil {
 			return nil, err
 		}
+		if err != nil {
+			continue
+		}
+		late := t.breach()
+		if late == nil {
+			return t.done(), nil
+		}
+		if nearest == nil || late.Latency.Measured < shortest {
+			nearest, shortest = t, late.Latency.Measured
+		}
 	}
-	return nil, nearest
+	return nearest.done(), nil
 }
 
 // attempt is one way to arrange a tree.

@@ -44,9 +44,17 @@ func (l Latency) String() string {
 }
 
 // CheckLatency returns a *LatencyError if the tree breaks the latency bound it was made
-// for. Build never returns such a tree. With, Without and Elsewhere may, because a delivery that goes on
+// for. Build never returns such a tree. BuildLate, With, Without and Elsewhere may, because a delivery that goes on
 // late is better than one that ends; so may Measured, as a path may turn out to be too long.
 func (t *Tree) CheckLatency() error {
+	if late := t.breach(); late != nil {
+		return late
+	}
+	return nil
+}
+
+// breach returns by which path the tree breaks its latency bound; nil if it keeps it.
+func (t *Tree) breach() *LatencyError {
 	if t.bound.MaxLatency == 0 {
 		return nil
 	}

@@ -68,6 +68,10 @@ func TestLatencyBound(t *testing.T) {
 	if want := []string{"ma1", "SA1", "SA2", "mc1"}; !slices.Equal(late.Path, want) || late.Latency.Measured != 120*time.Millisecond {
 		t.Errorf("the worst path is %v with %v, want %v", late.Path, late.Latency, want)
 	}
+	anyway, err := tree.BuildLate("ma1", nodes, bound)
+	if err != nil || anyway.CheckLatency() == nil || anyway.CheckLatency().Error() != late.Error() {
+		t.Errorf("%v: the tree that is late is another than the one of which %v is said:\n%v", err, late, anyway)
+	}
 }
 
 // The bound makes the tree flatter where the fan-out is free, and puts near nodes before

@@ -36,12 +36,39 @@ func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 		untried := slices.DeleteFunc(r.agents(), func(agent string) bool { return slices.Contains(right, agent) })
 		for _, but := range [][]string{untried, suspects, {from}} {
 			if r.moveElsewhere(member, causeDamaged, why, but...) {
-				r.damaged = append(r.damaged, member)
+				r.damaged[member] = from
 				r.desk.log.Warn("a member got damaged bytes", "delivery", r.id, "member", member.Name, "suspects", suspects)
 				break
 			}
 		}
 	}
+}
+
+// avoidDamage has another agent feed each member that would come to be fed again by one that gave it damaged bytes: it takes all anew only once.
+// Where there is no other the member goes there all the same.
+func (r *rearrangement) avoidDamage(delivery view.Delivery) {
+	if !delivery.Running() || r.tree == nil || r.keeper.tree == nil || len(r.history) == 0 {
+		return
+	}
+	for _, receiver := range r.network.Receivers {
+		member := placement.MemberID(receiver.GetName())
+		harmed := r.harmedBy(member.String())
+		from, _ := r.tree.Parent(member.String())
+		before, _ := r.keeper.tree.Parent(member.String())
+		if from != before && slices.Contains(harmed, from) {
+			r.moveElsewhere(member, causeDamaged, fmt.Sprintf("it got damaged bytes over %s before", from), append(harmed, before)...)
+		}
+	}
+}
+
+// harmedBy returns the agents that a node was moved away from because it got damaged bytes.
+func (k *keeper) harmedBy(name string) (agents []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if node := k.progress.nodes[placement.ParseID(name)]; node != nil {
+		agents = slices.Clone(node.damagedBy)
+	}
+	return agents
 }
 
 // gotDamaged reports whether a member is to move because the agent that feeds it gave it damaged bytes.
@@ -50,7 +77,7 @@ func (r *rearrangement) gotDamaged(member identity.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	node := r.progress.nodes[member]
-	return member.Role == identity.Member && r.isAgent(from) && node != nil && node.damaged < damagedMost && !r.progress.isTooOld(node) &&
+	return member.Role == identity.Member && r.isAgent(from) && node != nil && len(node.damagedBy) < damagedMost && !r.progress.isTooOld(node) &&
 		node.report.GetDamaged() == placement.ParseID(from).Name
 }
 

@@ -16,8 +16,8 @@ type findings struct {
 	banned   map[string]time.Time      // agents that are lost, and until when they are out
 	believed map[identity.ID]time.Time // when a node's word alone has an agent taken out as unreachable, by node
 	doubted  map[link]doubt
-	unfed    []identity.ID // members that move since they got nothing
-	damaged  []identity.ID // members that move since they got damaged bytes
+	unfed    []identity.ID          // members that move since they got nothing
+	damaged  map[identity.ID]string // the agents that members are moved away from since they got damaged bytes, by member
 	lowered  []lowered
 }
 
@@ -36,7 +36,10 @@ type doubt struct {
 }
 
 func newFindings() findings {
-	return findings{banned: make(map[string]time.Time), believed: make(map[identity.ID]time.Time), doubted: make(map[link]doubt)}
+	return findings{
+		banned: make(map[string]time.Time), believed: make(map[identity.ID]time.Time), doubted: make(map[link]doubt),
+		damaged: make(map[identity.ID]string),
+	}
 }
 
 // hold holds findings against the nodes that they are about.
@@ -54,9 +57,9 @@ func (k *keeper) hold(found findings) {
 			node.unfed++
 		}
 	}
-	for _, member := range found.damaged {
+	for member, from := range found.damaged {
 		if node := k.progress.nodes[member]; node != nil {
-			node.damaged++
+			node.damagedBy = append(node.damagedBy, from)
 		}
 	}
 }

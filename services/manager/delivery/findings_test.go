@@ -183,6 +183,42 @@ func TestWhatCannotBeWrittenIsFoundOutAgain(t *testing.T) {
 	}
 }
 
+// A member that gets nothing from the only agent of the tree, or cannot reach it, is fed by one that the tree did not use. The agent stays with
+// the others.
+func TestUnfedMemberIsFedByASpareAgent(t *testing.T) {
+	for name, m1 := range map[string]*nodeProgress{
+		"it gets nothing": {},
+		"it cannot reach the agent": {
+			report: &groupv1.DeliveryReport{Lost: "a"}, lost: "a", lostSince: time.Now().Add(-time.Minute),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+				&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+				&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
+			)
+			u.say(map[string]*groupv1.DeliveryReport{
+				"s": {Bytes: 100}, "m1": {}, "m2": {Bytes: 100},
+				"a": {Bytes: 100, Children: []*groupv1.ChildReport{{Name: "m1", Connected: true}, {Name: "m2", Connected: true}}},
+			}, "m1")
+			if m1.lost != "" {
+				u.progress.nodes[named("m1")] = m1
+			}
+			if err := u.arrange(u.shown()); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range [][2]string{{"member/m1", "agent/b"}, {"member/m2", "agent/a"}, {"agent/a", "member/s"}} {
+				if by, _ := u.tree.Parent(want[0]); by != want[1] {
+					t.Errorf("%s is fed by %q, want %s: %v", want[0], by, want[1], u.shown().Tree.GetChanges())
+				}
+			}
+		})
+	}
+}
+
 // An agent that blames its neighbour is believed once. When it cannot reach the next either, it goes itself. An agent that says nothing of the
 // next stays.
 func TestWhoReachesNobodyIsOut(t *testing.T) {

@@ -53,7 +53,7 @@ type nodeProgress struct {
 	sampled   time.Time // when its rate was last measured
 	sample    uint64    // its bytes then
 	rate      uint64    // in bytes per second
-	damaged   int       // how often it moved because it got damaged bytes
+	damagedBy []string  // the agents that it was moved away from because it got damaged bytes
 
 	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
 	missed     int                     // of datagrams: how often its feeder reported more since more came here

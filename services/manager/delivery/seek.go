@@ -59,12 +59,7 @@ func (r *rearrangement) attached() placement.Network {
 
 // wasHarmed reports whether a node was moved because it got damaged bytes: a better parent may be the one that damaged them, and would do so
 // again.
-func (k *keeper) wasHarmed(name string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	node := k.progress.nodes[placement.ParseID(name)]
-	return node != nil && node.damaged > 0
-}
+func (k *keeper) wasHarmed(name string) bool { return len(k.harmedBy(name)) > 0 }
 
 // isNearlyDone reports whether a node has all bytes of an object, or nearly. It does not where the length is unknown, which is 0.
 func (k *keeper) isNearlyDone(name string, length uint64) bool {

@@ -54,7 +54,7 @@ func TestNobodyGoesBackToWhoServedItBadly(t *testing.T) {
 			t.Error("it stays with the farther agent for no reason")
 		}
 		r := strayed(t)
-		r.progress.nodes[named("m1")] = &nodeProgress{damaged: 1, report: &groupv1.DeliveryReport{}}
+		r.progress.nodes[named("m1")] = &nodeProgress{damagedBy: []string{"agent/a"}, report: &groupv1.DeliveryReport{}}
 		if moved := r.seekFor(time.Hour); moved > 0 {
 			t.Errorf("after %v it is back at the agent whose bytes were damaged", moved)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
+	"github.com/groupcast/groupcast/internal/algo/tree"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -42,10 +43,11 @@ func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.De
 		r.moveUnfed(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
 }
 
-// moveUnfed has another agent feed a member to which its agent gave nothing. It reports whether there is one.
+// moveUnfed has another agent feed a member to which its agent gave nothing, if need be one that the tree did not use. It reports whether there
+// is one.
 func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	from, _ := r.tree.Parent(member.String())
-	if !r.moveElsewhere(member, causeUnfed, why) {
+	if !r.moveElsewhere(member, causeUnfed, why) && !r.moveToSpare(member, causeUnfed, why) {
 		return false
 	}
 	r.doubt(placement.ParseID(from), member)
@@ -55,7 +57,20 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 
 // moveElsewhere has another agent feed a member, but none of those in but. It reports whether there is one.
 func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
-	after, err := r.attached().Enlarged(r.tree).Elsewhere(member.String(), but...)
+	return r.moveWithin(r.attached().Enlarged(r.tree), member, cause, why, but...)
+}
+
+// moveToSpare has an agent feed a member that the tree did not use. Where the member's agent is the only one, that one feeds the other: it is
+// of no use against damaged bytes.
+func (r *rearrangement) moveToSpare(member identity.ID, cause, why string) (moved bool) {
+	there := r.attached()
+	with, err := there.WithSpare(there.Enlarged(r.tree), member.String())
+	return err == nil && r.moveWithin(with, member, cause, why)
+}
+
+// moveWithin moves a member within a tree that may have more agents than the present one.
+func (r *rearrangement) moveWithin(enlarged *tree.Tree, member identity.ID, cause, why string, but ...string) (moved bool) {
+	after, err := enlarged.Elsewhere(member.String(), but...)
 	if err != nil {
 		return false
 	}

@@ -84,6 +84,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	r.admitMembers(delivery)
 	r.moveDamaged(delivery)
 	r.moveStarved(delivery)
+	r.avoidDamage(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	again, err := r.write(ctx, delivery)
@@ -169,8 +170,9 @@ func (r *rearrangement) leaveOutBanned() {
 	r.network.Agents = usable
 }
 
-// build makes a tree anew; if need be with agents that were lost lately, and at worst with those that move nothing. Once the delivery
-// has ended it is for those alone who are fed already: admitMembers takes in others, as far as agents have something for them.
+// build makes a tree anew; if need be beyond the latency bound, or with agents that were lost lately, and at worst with those that move
+// nothing. Once the delivery has ended it is for those alone who are fed already: admitMembers takes in others, as far as agents have
+// something for them.
 func (r *rearrangement) build() (*tree.Tree, error) {
 	network := r.network
 	if r.ended {
@@ -179,13 +181,13 @@ func (r *rearrangement) build() (*tree.Tree, error) {
 		})
 	}
 	isIdle := func(agent *agentv1.Agent) bool { return r.desk.isIdle(agent.GetName(), r.now) }
-	built, err := network.Build()
+	built, err := network.BuildLate()
 	for _, reserve := range [][]*agentv1.Agent{slices.DeleteFunc(slices.Clone(r.reserve), isIdle), r.reserve} {
 		if !errors.Is(err, placement.ErrNoAgent) {
 			break
 		}
 		network.Agents = reserve
-		built, err = network.Build()
+		built, err = network.BuildLate()
 	}
 	return built, err
 }

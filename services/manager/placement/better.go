@@ -1,7 +1,13 @@
 package placement
 
 import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -15,6 +21,36 @@ func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
 		}
 	}
 	return t
+}
+
+// WithSpare returns the tree with one more agent, for a receiver that those in the tree cannot feed: the strongest of its cluster, or else the
+// nearest, or else the strongest. It fails with ErrNoAgent if all are in the tree.
+func (n Network) WithSpare(t *tree.Tree, receiver string) (*tree.Tree, error) {
+	spare := slices.DeleteFunc(n.usable(), func(agent *agentv1.Agent) bool {
+		_, is := t.Node(AgentID(agent.GetName()).String())
+		return is
+	})
+	if len(spare) == 0 {
+		return nil, ErrNoAgent
+	}
+	node, _ := t.Node(receiver)
+	times := n.measured().RTT.Nodes
+	distance := func(agent *agentv1.Agent) time.Duration {
+		own := n.clusterOf(agent)
+		if own != "" && own == node.Cluster {
+			return 0
+		}
+		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: receiver}]
+		switch {
+		case known:
+			return rtt
+		case tree.SameZone(own, node.Cluster):
+			return tree.AroundZone
+		}
+		return math.MaxInt64
+	}
+	// Of several that are equally near the first is the strongest.
+	return n.Return(t, slices.MinFunc(spare, func(a, b *agentv1.Agent) int { return cmp.Compare(distance(a), distance(b)) }))
 }
 
 // Reduced returns the tree without the agents that feed nobody and were not in an earlier tree.

@@ -31,7 +31,7 @@ type Network struct {
 	Receivers []*groupv1.Member
 	// Agents are all agents that may be used: those that are not Usable are left out.
 	Agents []*agentv1.Agent
-	// LatencyBound is what a tree is built within; zero is no bound.
+	// LatencyBound is what Build builds a tree within; zero is no bound.
 	LatencyBound time.Duration
 	// Load is what is delivered.
 	Load tree.Load
@@ -57,18 +57,31 @@ func MemberID(name string) identity.ID { return identity.ID{Role: identity.Membe
 
 // Build returns the tree of all receivers. It fails with ErrNoAgent, or as tree.Build does.
 func (n Network) Build() (*tree.Tree, error) {
+	built, err := n.BuildLate()
+	if err == nil {
+		err = built.CheckLatency()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return built, nil
+}
+
+// BuildLate returns the tree of all receivers, for a delivery that goes on: if there is none within LatencyBound, the one that comes nearest
+// to it. It fails with ErrNoAgent, or as tree.BuildLate does.
+func (n Network) BuildLate() (*tree.Tree, error) {
 	agents := n.choose()
 	if len(agents) == 0 {
 		return nil, ErrNoAgent
 	}
 	built, err := n.buildOf(agents, nil)
-	if err != nil {
-		return nil, err
+	if err != nil || built.CheckLatency() != nil {
+		return built, err
 	}
 	return n.overTransit(built, agents), nil
 }
 
-// buildOf returns the tree over some agents. Those in onTheWay have no receivers of their own, and are there for others' sake.
+// buildOf returns the tree over some agents, as tree.BuildLate does. Those in onTheWay have no receivers of their own, and are there for others' sake.
 func (n Network) buildOf(agents, onTheWay []*agentv1.Agent) (*tree.Tree, error) {
 	byNode := onNodes(agents)
 	nodes := []tree.Node{n.member(n.Sender, byNode)}
@@ -80,7 +93,7 @@ func (n Network) buildOf(agents, onTheWay []*agentv1.Agent) (*tree.Tree, error) 
 		node.Transit = slices.Contains(onTheWay, agent)
 		nodes = append(nodes, node)
 	}
-	return tree.Build(MemberID(n.Sender.GetName()).String(), nodes, n.bound())
+	return tree.BuildLate(MemberID(n.Sender.GetName()).String(), nodes, n.bound())
 }
 
 // Restore returns a tree that was built for this network.

@@ -324,6 +324,22 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
+// A delivery does not begin beyond its latency bound, but goes on beyond it.
+func TestLatencyBound(t *testing.T) {
+	network := networks["labels"]
+	network.LatencyBound = 10 * ms
+	network.Measured = func() placement.Measured {
+		return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{{A: "agent/a2", B: "member/r1"}: 30 * ms}}}
+	}
+	var late *tree.LatencyError
+	if _, err := network.Build(); !errors.As(err, &late) {
+		t.Errorf("it begins: %v", err)
+	}
+	if built, err := network.BuildLate(); err != nil || built.CheckLatency() == nil {
+		t.Errorf("%v: it does not go on beyond the bound\n%v", err, built)
+	}
+}
+
 // A better parent that appears is found among all agents that would be used now. Of those that were not in the tree, only the one that feeds
 // somebody stays.
 func TestBetterParents(t *testing.T) {
@@ -349,6 +365,46 @@ func TestBetterParents(t *testing.T) {
 	}
 	if same := placement.Reduced(grown, first); same.Len() != first.Len() {
 		t.Errorf("%d nodes are left of %d\n%v", same.Len(), first.Len(), same)
+	}
+}
+
+// A receiver that the only agent of a tree cannot feed gets another: the strongest of its cluster, or else the nearest, or else the strongest.
+func TestSpareAgent(t *testing.T) {
+	a, x, weak := agent("a", "n1", "x", 10), agent("x", "n2", "x", 9), agent("weak", "n3", "x", 8)
+	near, far, strong := agent("near", "n4", "y", 1), agent("far", "n5", "z", 1), agent("strong", "n6", "", 99)
+	measured := func() placement.Measured {
+		return placement.Measured{RTT: tree.RTTs{Nodes: map[tree.Pair]time.Duration{
+			{A: "agent/weak", B: "member/m2"}: 1 * ms, {A: "agent/near", B: "member/m2"}: 5 * ms, {A: "agent/far", B: "member/m2"}: 50 * ms,
+		}}}
+	}
+	n := placement.Network{
+		Sender: member("s", ""), Receivers: []*groupv1.Member{member("m1", "", "zone=x"), member("m2", "", "zone=x")}, Agents: []*agentv1.Agent{a},
+	}
+	first := build(t, n)
+	for want, others := range map[string][]*agentv1.Agent{
+		"agent/x": {near, x, weak, strong}, "agent/near": {far, near, strong}, "agent/strong": {strong, agent("y", "n7", "", 7)}, "": {},
+	} {
+		n.Agents, n.Measured = append([]*agentv1.Agent{a}, others...), measured
+		if _, err := n.Enlarged(first).Elsewhere("member/m2"); err == nil {
+			t.Fatal("there is another agent already")
+		}
+		with, err := n.WithSpare(n.Enlarged(first), "member/m2")
+		if want == "" {
+			if !errors.Is(err, placement.ErrNoAgent) {
+				t.Errorf("%v, want ErrNoAgent", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := with.Elsewhere("member/m2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by, _ := after.Parent("member/m2"); by != want || after.Len() != first.Len()+1 {
+			t.Errorf("m2 is fed by %s, want %s\n%v", by, want, after)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (n Network) viaOne(built *tree.Tree, chosen, onTheWay []*agentv1.Agent) (be
 	for _, candidate := range n.candidates(slices.Concat(chosen, onTheWay)) {
 		via := append(slices.Clone(onTheWay), candidate)
 		with, err := n.buildOf(slices.Concat(chosen, via), via)
-		if err != nil {
+		if err != nil || with.CheckLatency() != nil {
 			continue
 		}
 		span, last := with.Span()
