@@ -14,13 +14,7 @@ func TestWhoReceivesOnceRefusesOthers(t *testing.T) {
 	inWorld(t, s, func(*world) {}, func(w *world) {
 		at := place{name: "once", node: "a1"}
 		w.receivers = append(w.receivers, at)
-		identity := w.enroll("member", at.name)
-		w.start(at.name, func(ctx context.Context, on *life) error {
-			client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", at.name)))
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		w.startMember(at, func(ctx context.Context, _ *life, client *sdk.Client) error {
 			session, err := join(ctx, client, at, sdk.Receive)
 			if err != nil {
 				return err

@@ -329,13 +329,7 @@ func (w *world) startRelay(ctx context.Context, on *life, at place, session *sdk
 
 // startReceiver runs a program that joins and receives, and does so again when its session ends.
 func (w *world) startReceiver(at place) {
-	identity := w.enroll("member", at.name)
-	w.start(at.name, func(ctx context.Context, on *life) error {
-		client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", at.name)))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	w.startMember(at, func(ctx context.Context, on *life, client *sdk.Client) error {
 		for ctx.Err() == nil {
 			if err := w.receive(ctx, on, client, at); err != nil {
 				w.log.Debug("joining failed", "host", at.name, "error", err)
@@ -343,6 +337,19 @@ func (w *world) startReceiver(at place) {
 			}
 		}
 		return nil
+	})
+}
+
+// startMember runs a member's program.
+func (w *world) startMember(at place, run func(ctx context.Context, on *life, client *sdk.Client) error) {
+	identity := w.enroll("member", at.name)
+	w.start(at.name, func(ctx context.Context, on *life) error {
+		client, err := sdk.Dial(identity, sdk.WithDialer(on), sdk.WithLog(w.log.With("host", at.name)))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return run(ctx, on, client)
 	})
 }
 
