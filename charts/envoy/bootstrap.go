@@ -45,6 +45,8 @@ type Options struct {
 	// Listen is the address of all listeners; GRPC, HTTP, Status and Gathering are their ports. Admin is the port on loopback.
 	Listen                               string
 	GRPC, HTTP, Status, Gathering, Admin uint32
+
+	services []service // what the contracts have
 }
 
 // Defaults returns the chart's options, with stand-ins for those that its values decide.
@@ -55,8 +57,8 @@ func Defaults() Options {
 	}
 }
 
-// Bootstrap draws the configuration.
-func Bootstrap(o Options) *bootstrapv3.Bootstrap {
+// bootstrap draws the configuration.
+func bootstrap(o Options) *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: "groupcast", Cluster: "groupcast"},
 		Admin: &bootstrapv3.Admin{

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"slices"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -17,9 +16,9 @@ import (
 // a path of its own can also be called by its full name, and those of the details of errors. By itself Envoy gives full
 // names only to methods without a path, and answers an error with an empty body if it does not know one of its details.
 func Descriptors(contracts []byte) ([]byte, error) {
-	set := new(descriptorpb.FileDescriptorSet)
-	if err := proto.Unmarshal(contracts, set); err != nil {
-		return nil, fmt.Errorf("parse descriptors: %w", err)
+	set, err := parse(contracts)
+	if err != nil {
+		return nil, err
 	}
 	for _, file := range set.GetFile() {
 		file.SourceCodeInfo = nil

@@ -3,7 +3,6 @@ package envoy
 import (
 	"bytes"
 	"os"
-	"regexp"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -14,7 +13,7 @@ import (
 )
 
 // Every method that has a path also has its full name, once, however often the descriptors are made. The details of
-// errors are there, with all the types that they use. Envoy knows by the names of methods which calls last.
+// errors are there, with all the types that they use.
 func TestDescriptors(t *testing.T) {
 	kept, err := os.ReadFile("../groupcast/files/groupcast.binpb")
 	if err != nil {
@@ -35,7 +34,6 @@ func TestDescriptors(t *testing.T) {
 	if _, err := files.FindDescriptorByName("google.rpc.ErrorInfo"); err != nil {
 		t.Error(err)
 	}
-	lasts := regexp.MustCompile("^" + lastingMethods + "$")
 	for _, name := range Services {
 		found, err := files.FindDescriptorByName(protoreflect.FullName(name))
 		if err != nil {
@@ -44,10 +42,6 @@ func TestDescriptors(t *testing.T) {
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for i := range methods.Len() {
 			rule, is := proto.GetExtension(methods.Get(i).Options(), annotations.E_Http).(*annotations.HttpRule)
-			method := methods.Get(i)
-			if is, want := lasts.MatchString(string(method.Name())), method.IsStreamingClient() || method.IsStreamingServer(); is != want {
-				t.Errorf("%s is taken for a stream: %v, want %v", method.FullName(), is, want)
-			}
 			if !is || rule == nil {
 				continue // Envoy itself gives it its full name
 			}

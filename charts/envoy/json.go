@@ -9,9 +9,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Files returns the configuration as the files that Envoy reads, by name. The same options always give the same bytes.
-func Files(o Options) (map[string][]byte, error) {
-	messages := map[string]proto.Message{"envoy.json": Bootstrap(o)}
+// Files returns the configuration as the files that Envoy reads, by name, for the contracts with these descriptors. The same always give the
+// same bytes.
+func Files(o Options, contracts []byte) (map[string][]byte, error) {
+	var err error
+	if o.services, err = services(contracts); err != nil {
+		return nil, err
+	}
+	messages := map[string]proto.Message{"envoy.json": bootstrap(o)}
 	for name, secret := range Secrets(o) {
 		messages[name+".json"] = secret
 	}

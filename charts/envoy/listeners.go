@@ -6,6 +6,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	streamv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	bufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/buffer/v3"
 	transcoderv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_json_transcoder/v3"
 	statsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_stats/v3"
 	webv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
@@ -19,16 +20,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 )
-
-// gatherService is the service that the gatherer itself serves.
-const gatherService = "groupcast.gather.v1.GatherService"
-
-// Services are the services of the public API: others cannot be called with JSON.
-var Services = []string{
-	"groupcast.group.v1.GroupService", "groupcast.group.v1.SessionService", "groupcast.group.v1.DeliveryService",
-	"groupcast.group.v1.ManagerService", "groupcast.agent.v1.AgentService",
-	"groupcast.gather.v1.GathererService", gatherService, "groupcast.replica.v1.ReplicationService", "groupcast.replica.v1.ReplicatorService",
-}
 
 // idle is after how many seconds a silent stream is ended: watches have a heartbeat every 10 s.
 const idle = 60
@@ -110,8 +101,15 @@ func (o Options) connections() *hcmv3.HttpConnectionManager {
 	}
 }
 
-// transcoder converts between JSON and gRPC.
-const transcoder = "envoy.filters.http.grpc_json_transcoder"
+// Filters that some routes treat in a way of their own: transcoder converts between JSON and gRPC, and buffer holds a request until it is whole.
+const (
+	transcoder = "envoy.filters.http.grpc_json_transcoder"
+	buffer     = "envoy.filters.http.buffer"
+)
+
+// longestRequest is the greatest length of a request in JSON, in bytes: the managers take no longer one in gRPC. The transcoder collects each
+// message outside of what Envoy counts as a stream's memory, and has no bound for it.
+const longestRequest = 4 << 20
 
 // longestJSON is the greatest length of an answer in JSON, in bytes: the managers' longest answer in gRPC has 4 MiB, and is
 // several times as long with the names of its fields. Without this limit it would be what one connection buffers.
@@ -130,6 +128,10 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 			FilterEnforced:                 all(),
 			RateLimitedAsResourceExhausted: true,
 		}),
+		{
+			Name: buffer, Disabled: true, // but for JSON
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&bufferv3.Buffer{MaxRequestBytes: number(longestRequest)})},
+		},
 		filter("envoy.filters.http.grpc_web", &webv3.GrpcWeb{}),
 		filter(transcoder, &transcoderv3.GrpcJsonTranscoder{
 			DescriptorSet:             &transcoderv3.GrpcJsonTranscoder_ProtoDescriptor{ProtoDescriptor: o.Dir + "/groupcast.binpb"},
@@ -151,41 +153,53 @@ func (o Options) filters() []*hcmv3.HttpFilter {
 	}
 }
 
-// routes sends everything to the managers except what is the gatherer's.
+// routes sends calls of the API to whom they are for, and answers all else itself: each name that a route takes costs Envoy metrics which it
+// keeps for good, so that a caller who invents names must not reach any.
 func (o Options) routes() *routev3.RouteConfiguration {
+	routes := []*routev3.Route{o.document(), transcoded()}
+	for _, of := range o.services {
+		cluster := managersCluster
+		if of.name == gatherService {
+			cluster = gathererCluster
+		}
+		for _, method := range of.methods {
+			routes = append(routes, calls(of.name, method, over(cluster, corev3.RoutingPriority_DEFAULT)))
+		}
+		for _, method := range of.streams {
+			routes = append(routes, calls(of.name, method, over(cluster, streams)))
+		}
+	}
 	return &routev3.RouteConfiguration{
 		Name:                           "managers",
 		MaxDirectResponseBodySizeBytes: number(1 << 20),
-		VirtualHosts: []*routev3.VirtualHost{{
-			Name: "managers", Domains: []string{"*"},
-			Routes: []*routev3.Route{
-				o.document(),
-				lasting(gatherService, gathererCluster), calls("/"+gatherService+"/", gathererCluster),
-				lasting(`[^/]+`, managersCluster), calls("/", managersCluster),
-			},
-		}},
+		VirtualHosts:                   []*routev3.VirtualHost{{Name: "managers", Domains: []string{"*"}, Routes: routes}},
 	}
 }
 
-// lastingMethods matches the methods whose calls are streams.
-const lastingMethods = "(Watch[A-Za-z]+|KeepSession|Control|Attach)"
+// inGRPC matches the types of content that Envoy takes for gRPC or gRPC-Web, and no other.
+const inGRPC = `application/grpc(\+.*)?|application/grpc-web(-text)?(\+proto)?`
 
-// calls sends calls whose path begins with a prefix to a cluster.
-func calls(prefix, cluster string) *routev3.Route {
+// transcoded is the route of what is not in gRPC until it is transcoded: then it is, and has that method's. What remains is nothing of the API.
+func transcoded() *routev3.Route {
+	whole := &bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Buffer{Buffer: &bufferv3.Buffer{MaxRequestBytes: number(longestRequest)}}}
 	return &routev3.Route{
-		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: prefix}},
-		Action: over(cluster, corev3.RoutingPriority_DEFAULT),
+		Match: &routev3.RouteMatch{
+			PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"},
+			Headers: []*routev3.HeaderMatcher{{
+				Name: "content-type", InvertMatch: true, TreatMissingHeaderAsEmpty: true,
+				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+					MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: inGRPC}},
+				}},
+			}},
+		},
+		Action:               &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 404}},
+		TypedPerFilterConfig: map[string]*anypb.Any{buffer: packed(&routev3.FilterConfig{Config: packed(whole)})},
 	}
 }
 
-// lasting sends the streams of a service to a cluster.
-func lasting(service, cluster string) *routev3.Route {
-	return &routev3.Route{
-		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{
-			SafeRegex: &matcherv3.RegexMatcher{Regex: "/" + service + "/" + lastingMethods},
-		}},
-		Action: over(cluster, streams),
-	}
+// calls sends calls of a method.
+func calls(service, method string, to *routev3.Route_Route) *routev3.Route {
+	return &routev3.Route{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: "/" + service + "/" + method}}, Action: to}
 }
 
 // over makes calls go over a cluster. No stream is cut because of its duration: the caller's

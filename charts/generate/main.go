@@ -23,17 +23,22 @@ func main() {
 }
 
 func run(dir, settings string) error {
-	files, err := envoy.Files(envoy.Defaults())
+	contracts, err := os.ReadFile(filepath.Join(dir, "files", "groupcast.binpb"))
 	if err != nil {
+		return err
+	}
+	files, err := envoy.Files(envoy.Defaults(), contracts)
+	if err != nil {
+		return err
+	}
+	// What buf has written becomes Envoy's descriptors; repeating that changes nothing.
+	if files["groupcast.binpb"], err = envoy.Descriptors(contracts); err != nil {
 		return err
 	}
 	for name, text := range files {
 		if err := write(filepath.Join(dir, "files", name), text); err != nil {
 			return err
 		}
-	}
-	if err := writeDescriptors(filepath.Join(dir, "files", "groupcast.binpb")); err != nil {
-		return err
 	}
 	document, err := os.ReadFile(filepath.Join(dir, "..", "..", "docs", "openapi.yaml"))
 	if err != nil {
@@ -69,19 +74,6 @@ func run(dir, settings string) error {
 		return err
 	}
 	return writeTable(filepath.Join(dir, "README.md"), root)
-}
-
-// writeDescriptors turns what buf has written to a file into Envoy's descriptors; repeating that changes nothing.
-func writeDescriptors(name string) error {
-	contracts, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	text, err := envoy.Descriptors(contracts)
-	if err != nil {
-		return err
-	}
-	return write(name, text)
 }
 
 func write(name string, text []byte) error {

@@ -123,7 +123,11 @@ func TestEnvoyIsAsDrawn(t *testing.T) {
 	o.Managers, o.TrustDomain, o.Burst, o.PerSecond = "release-groupcast-managers.elsewhere.svc", "groupcast.local", 9, 7
 	o.Heap = 512 << 20 * 2 / 3
 	o.Gatherer, o.GathererPort, o.Listen = "release-groupcast-gatherer.elsewhere.svc", 7420, "0.0.0.0"
-	want, err := envoy.Files(o)
+	contracts, err := os.ReadFile("../groupcast/files/groupcast.binpb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := envoy.Files(o, contracts)
 	if err != nil {
 		t.Fatal(err)
 	}

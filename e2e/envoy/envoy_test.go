@@ -28,7 +28,7 @@ func TestEnvoy(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"the SDK and the command": s.testNative, "gRPC of others": s.testOtherGRPC, "gRPC-Web": s.testWeb, "full names": s.testFullNames, "paths": s.testPaths, "what is published": s.testPublished, "the document": s.testDocument, "a watch lives": s.testWatch,
-			"a deadline ends a watch": s.testDeadline, "the log": s.testLog, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged,
+			"a deadline ends a watch": s.testDeadline, "the log": s.testLog, "the rate": s.testRate, "who is refused": s.testRefused, "the header": s.testForged, "what is invented": s.testInvented,
 			"the admin interface": s.testAdmin, "the gatherer": s.testGatherer, "a certificate renewed": s.testRenewed, "drain": s.testDrain, "stop": s.testStop,
 			"too much at once": s.testBreaker, "too many connections": s.testCrowd, "long answers": s.testLong, "answers that nobody reads": s.testUnread, "one that only fails": s.testOutlier,
 		} {

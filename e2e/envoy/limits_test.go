@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +49,40 @@ func (s *site) testRate(t *testing.T) {
 		if _, err := client.Groups(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What callers invent costs nothing that Envoy keeps: not a name that no method has, and not a request that does not end.
+func (s *site) testInvented(t *testing.T) {
+	p := s.front(t, settings{burst: plenty, perSecond: plenty})
+	c := s.caller(t, p, certificate(t, s.ca, member))
+	const invented = "Invented"
+	for i := range 20 {
+		for _, service := range []string{"x.y", "groupcast.group.v1.GroupService", "groupcast.gather.v1.GatherService", "grpc.health.v1.Health"} {
+			path := fmt.Sprintf("/%s/%s%d", service, invented, i)
+			for _, kind := range []string{"application/grpc", "application/grpc+proto", "application/grpc-web", "application/grpc-web-text+proto", "application/grpc;x=y", "application/grpcx", "application/json"} {
+				answer, err := c.open(t, http.MethodPost, path, "\x00\x00\x00\x00\x00", http.Header{"Content-Type": {kind}, "Te": {"trailers"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer.Body.Close()
+				if code := answer.Header.Get("Grpc-Status"); answer.StatusCode != http.StatusNotFound && code != strconv.Itoa(int(codes.Unimplemented)) {
+					t.Errorf("%s in %s: %s, gRPC's %q", path, kind, answer.Status, code)
+				}
+			}
+		}
+	}
+	time.Sleep(time.Second) // the metrics are written by and by
+	if seen := p.ask(http.MethodGet, "/stats"); strings.Contains(seen, invented) || !strings.Contains(seen, "downstream_rq_4xx") {
+		t.Errorf("invented names have metrics:\n%.2000s", seen)
+	}
+	for _, kind := range []string{"application/json", "application/grpcx", ""} {
+		if code, said := c.call(t, http.MethodPost, groups, `{"name": "`+strings.Repeat("a", 5<<20)+`"}`, http.Header{"Content-Type": {kind}}); code != http.StatusRequestEntityTooLarge {
+			t.Errorf("5 MiB in %q: %d %.100s", kind, code, said)
+		}
+	}
+	if code, said := c.call(t, http.MethodPost, groups, `{"name": "`+strings.Repeat("a", 3<<20)+`"}`, nil); code == http.StatusRequestEntityTooLarge || code == http.StatusOK || code == 0 {
+		t.Errorf("3 MiB in JSON: %d %.100s, want a manager's refusal", code, said)
 	}
 }
 
