@@ -57,6 +57,17 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	}
 }
 
+// renewUplinks has the agents of the tree have the uplinks that are known of them by now. The rate for which one moved lower is its own until it
+// is found out whether it is slow: then that is known of it, or was wrong.
+func (r *rearrangement) renewUplinks() {
+	if r.tree == nil {
+		return
+	}
+	uplinks := r.network.Uplinks()
+	maps.DeleteFunc(uplinks, func(name string, _ uint64) bool { return r.lag.OnTrial(name) })
+	r.tree = r.tree.Rated(uplinks)
+}
+
 // lags says why an agent that lagged behind its feeder moved.
 func lags(move reshape.Move, after *tree.Tree) string {
 	now, _ := after.Parent(move.Node)

@@ -6,8 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 const megabyte = 1_000_000
@@ -102,6 +108,49 @@ func TestSlownessIsOfADelivery(t *testing.T) {
 	want(megabyte)
 	d.noteSlow("one", map[string]uint64{x: 0}, now)
 	want(0)
+}
+
+// The rate for which an agent was once moved lower is not its uplink for as long as the tree lives: that is what is known of it by now.
+func TestUplinksInATreeAreRenewed(t *testing.T) {
+	const stated = 50 * megabyte
+	for name, test := range map[string]struct {
+		find func(u *unserved)
+		want uint64
+	}{
+		"it was found not to be slow, or that was long ago": {func(*unserved) {}, stated},
+		"it was found to be slow": {func(u *unserved) {
+			u.desk.noteSlow("d", map[string]uint64{named("b").String(): 2 * megabyte}, time.Now())
+		}, 2 * megabyte},
+		"that is not found out yet": {func(u *unserved) {
+			u.lag.Moved(reshape.Move{Node: named("b").String(), Parent: named("a").String(), Rate: megabyte}, u.tree, time.Now())
+		}, megabyte},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			known, _ := u.desk.view.Agent("b")
+			b := proto.CloneOf(known.Agent)
+			b.Capacity = &agentv1.Capacity{UplinkBytesPerSecond: stated}
+			u.desk.put(t, view.AgentKey("b"), b)
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+				&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a", UplinkBytesPerSecond: megabyte},
+				&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+				&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
+			)
+			test.find(u)
+			u.desk.join(t, "late", "")
+			u.mustArrange()
+			if got, _ := u.tree.Node("agent/b"); got.Uplink != test.want {
+				t.Errorf("the uplink is %d, want %d", got.Uplink, test.want)
+			}
+			next := newKeeper(u.desk, u.shown())
+			next.readTree(u.shown())
+			if got, _ := next.tree.Node("agent/b"); got.Uplink != test.want {
+				t.Errorf("the next leader finds the uplink %d, want %d", got.Uplink, test.want)
+			}
+		})
+	}
 }
 
 // A change that makes paths longer than the group's bound says so, once.

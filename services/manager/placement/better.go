@@ -21,6 +21,15 @@ func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
 	return t
 }
 
+// Uplinks returns the uplinks of agents by their names in trees.
+func (n Network) Uplinks() map[string]uint64 {
+	uplinks := make(map[string]uint64, len(n.Agents))
+	for _, agent := range n.Agents {
+		uplinks[AgentID(agent.GetName()).String()] = agent.GetCapacity().GetUplinkBytesPerSecond()
+	}
+	return uplinks
+}
+
 // WithSpare returns the tree with one more agent, for a receiver that those in the tree cannot feed: the strongest of its cluster, or else the
 // nearest, or else the strongest. It fails with ErrNoAgent if all are in the tree.
 func (n Network) WithSpare(t *tree.Tree, receiver string) (*tree.Tree, error) {
