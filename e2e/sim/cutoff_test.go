@@ -97,3 +97,20 @@ func (w *world) deliverSlowly(lasts time.Duration) sdk.Delivery {
 	}
 	return ended
 }
+
+// The streams of all agents break at once, and cannot be opened anew for some seconds, as where what is on the way to the manager starts anew.
+// Members are heard all the while. The agents live: who feeds whom stays, also when one of them is back before the other.
+func TestAllAgentsAreCutOff(t *testing.T) {
+	const from = 5 * time.Second
+	s := overTwoAgents()
+	for agent, lasts := range map[string]time.Duration{"a1": 2 * time.Second, "a2": 4 * time.Second} {
+		s.faults = append(s.faults,
+			simnet.Fault{From: from, Until: from, Kind: simnet.Break, A: managerHost, B: agent},
+			simnet.Fault{From: from, Until: from + lasts, Kind: simnet.CutBoth, A: managerHost, B: agent})
+	}
+	inWorld(t, s, func(*world) {}, func(w *world) {
+		if changes := w.deliverSlowly(20 * time.Second).TreeChanges[1:]; len(changes) > 0 {
+			w.Errorf("the delivery's tree was changed: %+v", changes)
+		}
+	})
+}

@@ -17,6 +17,16 @@ type trial struct {
 	began Flows // of the children of the agent above, when the move was over
 }
 
+// OnTrial reports whether it has yet to be found out whether an agent that moved lower is slow.
+func (w *Watch) OnTrial(name string) bool {
+	for _, trial := range w.trials {
+		if trial.moved == name {
+			return true
+		}
+	}
+	return false
+}
+
 // judge finds out what past moves were good for.
 func (w *Watch) judge(t *tree.Tree, flows Flows, now time.Time) {
 	for parent, trial := range w.trials {

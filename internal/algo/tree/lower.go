@@ -7,7 +7,7 @@ import (
 )
 
 // Lower returns the tree with an agent, and the members beside it, at a lower level: where it belongs
-// by the rate that it was seen to take, in bytes per second. The nodes that it fed over links get new
+// by the rate that it was seen to take, in bytes per second, which is its uplink from then on, until Rated. The nodes that it fed over links get new
 // parents. Neither they nor other agents that are at least as strong hang below it. An agent that is
 // alone in its cluster goes below agents of other clusters. Lower fails if nobody can take the
 // agent's place, with a *FanOutError if there is no room, or with a *LatencyError if a path would

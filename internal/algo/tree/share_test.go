@@ -42,15 +42,17 @@ func drawTimes(t *rapid.T, nodes []Node) RTTs {
 	return rtt
 }
 
-// change lets a node die, sink or join; where that is impossible it returns the tree as it is.
+// change lets a node die, sink, have another uplink or join; where that is impossible it returns the tree as it is.
 func change(t *rapid.T, before *Tree) *Tree {
 	var after *Tree
 	var err error
-	switch rapid.IntRange(0, 3).Draw(t, "change") {
+	switch rapid.IntRange(0, 4).Draw(t, "change") {
 	case 0:
 		after, err = before.Without(rapid.SampledFrom(before.Names()).Draw(t, "dead"))
 	case 1:
 		after, err = before.Lower(rapid.SampledFrom(before.Names()).Draw(t, "slow"), rapid.Uint64Range(0, 3).Draw(t, "rate"))
+	case 2:
+		after = before.Rated(map[string]uint64{rapid.SampledFrom(before.Names()).Draw(t, "rated"): rapid.Uint64Range(0, 3).Draw(t, "uplink")})
 	default:
 		name := rapid.StringMatching("n0[0-9]|j[0-9]{3}").Draw(t, "joins")
 		after, err = before.With(drawNode(t, name, Kind(rapid.IntRange(0, 1).Draw(t, "kind"))))

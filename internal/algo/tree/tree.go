@@ -226,6 +226,27 @@ func (t *Tree) shift(at, entry int, by way) {
 
 func (t *Tree) agent(at int) bool { return t.at(at).node.Kind == Agent }
 
+// Rated returns the same tree with other uplinks of agents, by name: they change how many suit an agent, and what With, Without and Lower go by.
+// Nobody moves.
+func (t *Tree) Rated(uplinks map[string]uint64) *Tree {
+	other := t
+	for name, uplink := range uplinks {
+		at, known := t.index.find(name)
+		if !known || !t.agent(at) || t.at(at).node.Uplink == uplink {
+			continue
+		}
+		if other == t {
+			other = t.next()
+		}
+		other.change(at).node.Uplink = uplink
+		other.unsettle(other.at(at).site)
+	}
+	if other == t {
+		return t
+	}
+	return other.done()
+}
+
 // Measured returns the same tree with other RTTs: they change its latencies, and what With and Without go by. Nobody moves.
 func (t *Tree) Measured(rtt RTTs) *Tree {
 	if rtt.Version != 0 && rtt.Version == t.bound.RTT.Version {

@@ -43,6 +43,12 @@ func (d *Desk) AttachMember(group, name string) *Attachment {
 func (d *Desk) AttachAgent(name string) *Attachment {
 	a := d.attach(seat{id: placement.AgentID(name)})
 	d.mu.Lock()
+	if d.streams == 0 {
+		d.regained = time.Now()
+	}
+	if before := d.agents[name]; before == nil || before.attachment == nil {
+		d.streams++
+	}
 	d.agents[name] = &presence{attachment: a, heard: time.Now()}
 	d.mu.Unlock()
 	d.pokeAll() // deliveries may wait for it
@@ -75,6 +81,7 @@ func (a *Attachment) Close() {
 	wasAgent := a.seat.id.Role == identity.Agent && agent != nil && agent.attachment == a
 	if wasAgent {
 		agent.attachment, agent.closed = nil, time.Now()
+		d.streams--
 	}
 	d.mu.Unlock()
 	if wasAgent {
@@ -302,10 +309,25 @@ func (d *Desk) seen(name string) sight {
 		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
 		s.fed = agent.fed
 	}
+	if !s.attached && !s.goodbye {
+		s.awaited = d.awaited(s.closed)
+	}
 	if cutOff { // the agent's connection has died of that, and it could not be told of another tree anyway
 		s.closed = time.Time{}
 	}
 	return s
+}
+
+// awaited returns until when an agent is waited for whose stream closed at this time; zero if it is not, as others were there since. The streams of
+// all break at once where something on the way to this manager does: the agents go on, and come back one after the other. The desk is locked.
+func (d *Desk) awaited(closed time.Time) time.Time {
+	switch {
+	case d.streams == 0:
+		return time.Now().Add(returnPatience)
+	case closed.After(d.regained):
+		return time.Time{}
+	}
+	return d.regained.Add(returnPatience)
 }
 
 // usable reports whether an agent can be given something to do.

@@ -219,6 +219,39 @@ func TestUnfedMemberIsFedByASpareAgent(t *testing.T) {
 	}
 }
 
+// A member that gets nothing stays in its zone where there is another agent, also where the tree did not use that one.
+func TestUnfedMemberStaysInItsZone(t *testing.T) {
+	for zone, want := range map[string]string{"y": "agent/c", "y/2": "agent/c", "x": "agent/a"} {
+		t.Run("another agent in "+zone, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			for name, zone := range map[string]string{"a": "x", "b": "y", "c": zone} {
+				u.desk.put(t, view.AgentKey(name), &agentv1.Agent{
+					Name: name, Zone: zone, State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{name + ":7410"},
+				})
+				u.desk.AttachAgent(name)
+			}
+			for _, name := range []string{"m1", "m2"} {
+				u.desk.join(t, name, "y")
+			}
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s", Cluster: "x"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "member/s", Cluster: "x"},
+				&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a", Cluster: "y"},
+				&managerv1.TreeNode{Id: "member/m1", Parent: "agent/b", Cluster: "y"},
+				&managerv1.TreeNode{Id: "member/m2", Parent: "agent/b", Cluster: "y"},
+			)
+			u.say(map[string]*groupv1.DeliveryReport{
+				"s": {Bytes: 100}, "a": {Bytes: 100, Children: []*groupv1.ChildReport{{Name: "b", Connected: true}}}, "m1": {}, "m2": {Bytes: 100},
+				"b": {Bytes: 100, Children: []*groupv1.ChildReport{{Name: "m1", Connected: true}, {Name: "m2", Connected: true}}},
+			}, "m1")
+			u.mustArrange()
+			if by, _ := u.tree.Parent("member/m1"); by != want {
+				t.Errorf("m1 is fed by %q, want %s: %v", by, want, u.shown().Tree.GetChanges())
+			}
+		})
+	}
+}
+
 // An agent that blames its neighbour is believed once. When it cannot reach the next either, it goes itself. An agent that says nothing of the
 // next stays.
 func TestWhoReachesNobodyIsOut(t *testing.T) {

@@ -22,10 +22,17 @@ import (
 // slowMemory is for how long an agent counts as slow after a delivery found that it holds others up.
 const slowMemory = 10 * time.Minute
 
-// slowAgent is the rate, in bytes per second, that a delivery found of a slow agent, and until when that counts.
+// slowAgent is the rate, in bytes per second, that a delivery found of a slow agent, until when that counts, and for which group alone; for all
+// if that is empty.
 type slowAgent struct {
 	rate  uint64
 	until time.Time
+	group string
+}
+
+// countsFor reports whether it still counts in a group.
+func (s slowAgent) countsFor(group string, now time.Time) bool {
+	return now.Before(s.until) && (s.group == "" || s.group == group)
 }
 
 // lowerSlow moves an agent to a lower place that takes or gives slowly, and so holds up those that it feeds. Nobody holds others up in
@@ -38,7 +45,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	flows := r.flows()
 	move, found, due := r.lag.Next(r.tree, flows, delivery.GetDelivery().GetSpec().GetLength(), r.now)
 	r.due = moment.Soonest(r.due, due)
-	r.desk.noteSlow(r.id, r.lag.Slow(), r.now)
+	r.desk.noteSlow(r.id, r.comparedIn(), r.lag.Slow(), r.now)
 	if !found {
 		return
 	}
@@ -55,6 +62,29 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	} else {
 		r.because(causeGives, gives(move, after))
 	}
+}
+
+// renewUplinks has the agents of the tree have the uplinks that are known of them by now. The rate for which one moved lower is its own until it
+// is found out whether it is slow: then that is known of it, or was wrong.
+func (r *rearrangement) renewUplinks() {
+	if r.tree == nil {
+		return
+	}
+	uplinks := r.network.Uplinks()
+	maps.DeleteFunc(uplinks, func(name string, _ uint64) bool { return r.lag.OnTrial(name) })
+	r.tree = r.tree.Rated(uplinks)
+}
+
+// comparedIn returns the group for which alone it counts how fast agents are beside each other; empty if it counts for all. Relays are members of
+// one group, on whatever links these have: what goes over them, or what they say, is no measure of a session agent for others.
+func (r *rearrangement) comparedIn() (group string) {
+	if slices.ContainsFunc(r.tree.Names(), func(name string) bool {
+		_, _, relays := placement.ParseID(name).Relay()
+		return relays
+	}) {
+		return r.group
+	}
+	return ""
 }
 
 // lags says why an agent that lagged behind its feeder moved.
@@ -96,9 +126,9 @@ func (k *keeper) flows() reshape.Flows {
 	return flows
 }
 
-// noteSlow remembers the agents that turned out to be slow in a delivery, and forgets those of which the delivery found that to be wrong. What
-// other deliveries found of them stays, for each tells it once.
-func (d *Desk) noteSlow(in string, rates map[string]uint64, now time.Time) {
+// noteSlow remembers the agents that turned out to be slow in a delivery, for one group or for all, and forgets those of which the delivery found
+// that to be wrong. What other deliveries found of them stays, for each tells it once.
+func (d *Desk) noteSlow(in, group string, rates map[string]uint64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, rate := range rates {
@@ -106,7 +136,7 @@ func (d *Desk) noteSlow(in string, rates map[string]uint64, now time.Time) {
 		if d.slow[agent] == nil {
 			d.slow[agent] = make(map[string]slowAgent)
 		}
-		d.slow[agent][in] = slowAgent{rate, now.Add(slowMemory)}
+		d.slow[agent][in] = slowAgent{rate, now.Add(slowMemory), group}
 	}
 	maps.DeleteFunc(d.slow, func(_ string, found map[string]slowAgent) bool {
 		maps.DeleteFunc(found, func(_ string, slow slowAgent) bool { return slow.rate == 0 || !now.Before(slow.until) })
@@ -125,7 +155,7 @@ func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	defer d.mu.Unlock()
 	now := time.Now()
 	for i, agent := range agents {
-		rate, slow := d.slowness(agent.GetName(), now)
+		rate, slow := d.slowness(agent.GetName(), group, now)
 		if stated := agent.GetCapacity().GetUplinkBytesPerSecond(); !slow || stated > 0 && stated < rate {
 			continue
 		}
@@ -136,10 +166,10 @@ func (d *Desk) agentRecords(group string) []*agentv1.Agent {
 	return agents
 }
 
-// slowness returns the rate of an agent that counts as slow: the lowest that any delivery found. The desk is locked.
-func (d *Desk) slowness(agent string, now time.Time) (rate uint64, is bool) {
+// slowness returns the rate of an agent that counts as slow in a group: the lowest that any delivery found. The desk is locked.
+func (d *Desk) slowness(agent, group string, now time.Time) (rate uint64, is bool) {
 	for _, slow := range d.slow[agent] {
-		if now.Before(slow.until) && (!is || slow.rate < rate) {
+		if slow.countsFor(group, now) && (!is || slow.rate < rate) {
 			rate, is = slow.rate, true
 		}
 	}

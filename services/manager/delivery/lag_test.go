@@ -6,8 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 const megabyte = 1_000_000
@@ -64,18 +70,18 @@ func TestNobodyLagsInDatagrams(t *testing.T) {
 func TestSlownessIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
-		d.noteSlow("d", map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
+		d.noteSlow("d", "", map[string]uint64{named("a").String(): megabyte, named("b").String(): megabyte}, time.Now())
 		wantSlow := func(want ...string) {
 			t.Helper()
 			for _, name := range []string{"a", "b"} {
-				if _, is := d.slowness(name, time.Now()); is != slices.Contains(want, name) {
+				if _, is := d.slowness(name, "g", time.Now()); is != slices.Contains(want, name) {
 					t.Errorf("%s counts as slow: %t", name, is)
 				}
 			}
 		}
 		wantSlow("a", "b")
 		time.Sleep(time.Minute)
-		d.noteSlow("d", map[string]uint64{named("b").String(): 0}, time.Now())
+		d.noteSlow("d", "", map[string]uint64{named("b").String(): 0}, time.Now())
 		wantSlow("a")
 		time.Sleep(slowMemory) // nobody has noted anything meanwhile
 		wantSlow()
@@ -87,21 +93,111 @@ func TestSlownessIsOfADelivery(t *testing.T) {
 	d, now, x := newDesk(), time.Now(), named("x").String()
 	want := func(rate uint64) {
 		t.Helper()
-		if got, _ := d.slowness("x", now); got != rate {
+		if got, _ := d.slowness("x", "g", now); got != rate {
 			t.Errorf("x counts as slow with %d, want %d", got, rate)
 		}
 	}
-	d.noteSlow("one", map[string]uint64{x: megabyte}, now)
-	d.noteSlow("other", map[string]uint64{x: 0}, now)
+	d.noteSlow("one", "", map[string]uint64{x: megabyte}, now)
+	d.noteSlow("other", "", map[string]uint64{x: 0}, now)
 	want(megabyte)
-	d.noteSlow("other", map[string]uint64{x: 2 * megabyte}, now)
+	d.noteSlow("other", "", map[string]uint64{x: 2 * megabyte}, now)
 	want(megabyte)
-	d.noteSlow("other", map[string]uint64{x: megabyte / 2}, now)
+	d.noteSlow("other", "", map[string]uint64{x: megabyte / 2}, now)
 	want(megabyte / 2)
-	d.noteSlow("other", map[string]uint64{x: 0}, now)
+	d.noteSlow("other", "", map[string]uint64{x: 0}, now)
 	want(megabyte)
-	d.noteSlow("one", map[string]uint64{x: 0}, now)
+	d.noteSlow("one", "", map[string]uint64{x: 0}, now)
 	want(0)
+}
+
+// An agent is found to be slow since another one takes more in its place. Between session agents that counts for all groups. Where a relay takes
+// part, a member of one group, it counts for that group alone: others have no relays, or their own.
+func TestSlownessBesideRelays(t *testing.T) {
+	for name, test := range map[string]struct {
+		heir   string
+		others uint64 // the uplink of the slow agent in other groups; 0 if it is as stated
+	}{
+		"another session agent takes more": {"d", megabyte},
+		"a relay takes more":               {"laptop.g", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := fileSpec()
+			spec.Length = 10_000 * megabyte
+			u := serve(t, spec)
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+				&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a"},
+				&managerv1.TreeNode{Id: "agent/" + test.heir, Parent: "agent/b"},
+			)
+			r := &rearrangement{keeper: u.keeper, tree: u.tree, now: time.Now()}
+			got := make(map[string]uint64)
+			for range 30 {
+				r.now = r.now.Add(time.Second)
+				for _, agent := range []string{"a", "b", test.heir} {
+					rate := uint64(10 * megabyte)
+					if by := r.feeder(agent); agent == "b" || by == "agent/b" {
+						rate = megabyte
+					}
+					got[agent] += rate
+					u.progress.nodes[named(agent)] = &nodeProgress{report: &groupv1.DeliveryReport{Bytes: got[agent]}, at: r.now, rate: rate}
+				}
+				r.history, r.findings = nil, newFindings()
+				r.lowerSlow(running(spec))
+				u.hold(r.findings)
+			}
+			for group, want := range map[string]uint64{"g": megabyte, "another": test.others} {
+				agents := u.desk.agentRecords(group)
+				at := slices.IndexFunc(agents, func(agent *agentv1.Agent) bool { return agent.GetName() == "b" })
+				if got := agents[at].GetCapacity().GetUplinkBytesPerSecond(); got != want {
+					t.Errorf("in group %s the agent's uplink is %d, want %d", group, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The rate for which an agent was once moved lower is not its uplink for as long as the tree lives: that is what is known of it by now.
+func TestUplinksInATreeAreRenewed(t *testing.T) {
+	const stated = 50 * megabyte
+	for name, test := range map[string]struct {
+		find func(u *unserved)
+		want uint64
+	}{
+		"it was found not to be slow, or that was long ago": {func(*unserved) {}, stated},
+		"it was found to be slow": {func(u *unserved) {
+			u.desk.noteSlow("d", "", map[string]uint64{named("b").String(): 2 * megabyte}, time.Now())
+		}, 2 * megabyte},
+		"that is not found out yet": {func(u *unserved) {
+			u.lag.Moved(reshape.Move{Node: named("b").String(), Parent: named("a").String(), Rate: megabyte}, u.tree, time.Now())
+		}, megabyte},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			known, _ := u.desk.view.Agent("b")
+			b := proto.CloneOf(known.Agent)
+			b.Capacity = &agentv1.Capacity{UplinkBytesPerSecond: stated}
+			u.desk.put(t, view.AgentKey("b"), b)
+			u.stand(
+				&managerv1.TreeNode{Id: "member/s"},
+				&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+				&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a", UplinkBytesPerSecond: megabyte},
+				&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+				&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
+			)
+			test.find(u)
+			u.desk.join(t, "late", "")
+			u.mustArrange()
+			if got, _ := u.tree.Node("agent/b"); got.Uplink != test.want {
+				t.Errorf("the uplink is %d, want %d", got.Uplink, test.want)
+			}
+			next := newKeeper(u.desk, u.shown())
+			next.readTree(u.shown())
+			if got, _ := next.tree.Node("agent/b"); got.Uplink != test.want {
+				t.Errorf("the next leader finds the uplink %d, want %d", got.Uplink, test.want)
+			}
+		})
+	}
 }
 
 // A change that makes paths longer than the group's bound says so, once.

@@ -9,6 +9,8 @@ import (
 const (
 	// closedPatience is how long an agent's control stream may be closed: time to open another.
 	closedPatience = 500 * time.Millisecond
+	// returnPatience is how long agents whose streams closed when no other agent was left may take to be back once the first is.
+	returnPatience = 5 * time.Second
 	// silentPatience is how long an agent may be silent once a neighbour reports it lost.
 	silentPatience = 2500 * time.Millisecond
 	// blamedPatience is how long a neighbour may report an agent lost that the manager still hears.
@@ -28,6 +30,7 @@ type sight struct {
 	goodbye  bool
 	attached bool
 	closed   time.Time // when its control stream closed; zero while it is open or was not yet, in this term
+	awaited  time.Time // until when it is waited for all the same, as the streams of all were closed; zero if it is not
 	heard    time.Time
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
@@ -64,7 +67,7 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeOffline, time.Time{}
 	case s.evicted:
 		return causeSlow, time.Time{}
-	case !s.attached && after(s.closed, closedPatience):
+	case !s.attached && !s.closed.IsZero() && after(moment.Latest(s.closed.Add(closedPatience), s.awaited), 0):
 		return causeClosed, time.Time{}
 	case !s.idle.IsZero() && after(moment.Latest(s.idle, s.fed), idlePatience):
 		return causeIdle, time.Time{}

@@ -43,11 +43,11 @@ func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.De
 		r.moveUnfed(member, fmt.Sprintf("it cannot reach %s, which feeds others", agent))
 }
 
-// moveUnfed has another agent feed a member to which its agent gave nothing, if need be one that the tree did not use. It reports whether there
-// is one.
+// moveUnfed has another agent feed a member to which its agent gave nothing: one that the tree did not use where that alone is near, or if
+// there is no other. It reports whether there is one.
 func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	from, _ := r.tree.Parent(member.String())
-	if !r.moveElsewhere(member, causeUnfed, why) && !r.moveToSpare(member, causeUnfed, why) {
+	if !r.moveToNear(member, causeUnfed, why) && !r.moveElsewhere(member, causeUnfed, why) && !r.moveToSpare(member, causeUnfed, why) {
 		return false
 	}
 	r.doubt(placement.ParseID(from), member)
@@ -58,6 +58,17 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 // moveElsewhere has another agent feed a member, but none of those in but. It reports whether there is one.
 func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
 	return r.moveWithin(r.attached().Enlarged(r.tree), member, cause, why, but...)
+}
+
+// moveToNear has an agent near a member feed it that the tree did not use, where those of the tree are far.
+func (r *rearrangement) moveToNear(member identity.ID, cause, why string) (moved bool) {
+	there := r.attached()
+	with, near, err := there.WithNear(there.Enlarged(r.tree), member.String())
+	if err != nil {
+		return false
+	}
+	others := slices.DeleteFunc(with.Names(), func(name string) bool { return name == near })
+	return r.moveWithin(with, member, cause, why, others...)
 }
 
 // moveToSpare has an agent feed a member that the tree did not use. Where the member's agent is the only one, that one feeds the other: it is

@@ -77,6 +77,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 		ended: !delivery.Running(), findings: newFindings(), now: now,
 	}
 	r.network.Receivers = receivers
+	r.renewUplinks()
 	r.leaveOutBanned()
 	r.replaceLost(delivery)
 	r.bringBack()
@@ -294,6 +295,10 @@ func (r *rearrangement) bringBack() {
 		}
 		return back
 	})
+	if until := r.awaited(); r.now.Before(until) { // or the first that is back would have to do the work of all
+		r.due = moment.Soonest(r.due, until)
+		return
+	}
 	if len(r.agents()) > 0 {
 		r.removeAbsent()
 		return
@@ -308,17 +313,25 @@ func (r *rearrangement) bringBack() {
 	}
 }
 
+// awaited returns until when absent agents are waited for; zero if they are not.
+func (r *rearrangement) awaited() (until time.Time) {
+	for _, name := range r.absent {
+		until = moment.Latest(until, r.desk.seen(placement.ParseID(name).Name).awaited)
+	}
+	return until
+}
+
 // mayReshape reports whether a tree may be made better: it is in use, nobody is missing, and nothing else changes now.
 func (r *rearrangement) mayReshape(delivery view.Delivery) bool {
 	return delivery.Running() && r.tree != nil && len(r.history) == 0 && len(r.absent) == 0
 }
 
-// removeAbsent takes out the absent agents for good, now that others can do their work.
+// removeAbsent takes out the absent agents, now that others can do their work. It bans none: all were gone, and who is back can be used.
 func (r *rearrangement) removeAbsent() {
 	for _, name := range r.absent {
 		if without, err := r.tree.Without(name); err == nil {
 			r.tree = without
-			r.ban(name, banTime)
+			r.because(causeReturned, name+" is out, as others are there")
 		}
 	}
 	r.absent = nil
@@ -350,7 +363,7 @@ func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 
 // admitMembers takes in the members that are not fed yet.
 func (r *rearrangement) admitMembers(delivery view.Delivery) {
-	if len(r.agents()) == 0 {
+	if len(r.agents()) == 0 || len(r.absent) > 0 {
 		return // they wait for an agent as well
 	}
 	for _, member := range r.network.Receivers {

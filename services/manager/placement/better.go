@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -23,34 +21,72 @@ func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
 	return t
 }
 
+// Uplinks returns the uplinks of agents by their names in trees.
+func (n Network) Uplinks() map[string]uint64 {
+	uplinks := make(map[string]uint64, len(n.Agents))
+	for _, agent := range n.Agents {
+		uplinks[AgentID(agent.GetName()).String()] = agent.GetCapacity().GetUplinkBytesPerSecond()
+	}
+	return uplinks
+}
+
 // WithSpare returns the tree with one more agent, for a receiver that those in the tree cannot feed: the strongest of its cluster, or else the
 // nearest, or else the strongest. It fails with ErrNoAgent if all are in the tree.
 func (n Network) WithSpare(t *tree.Tree, receiver string) (*tree.Tree, error) {
-	spare := slices.DeleteFunc(n.usable(), func(agent *agentv1.Agent) bool {
-		_, is := t.Node(AgentID(agent.GetName()).String())
-		return is
-	})
-	if len(spare) == 0 {
+	spare, _ := n.spare(t, receiver)
+	if spare == nil {
 		return nil, ErrNoAgent
 	}
-	node, _ := t.Node(receiver)
-	times := n.measured().RTT.Nodes
-	distance := func(agent *agentv1.Agent) time.Duration {
-		own := n.clusterOf(agent)
-		if own != "" && own == node.Cluster {
-			return 0
-		}
-		rtt, known := times[tree.Pair{A: AgentID(agent.GetName()).String(), B: receiver}]
-		switch {
-		case known:
-			return rtt
-		case tree.SameZone(own, node.Cluster):
-			return tree.AroundZone
-		}
-		return math.MaxInt64
+	return n.Return(t, spare)
+}
+
+// WithNear returns the tree with one more agent that is in a receiver's cluster or zone, or as near, and the agent's name in it. It fails with
+// ErrNoAgent if there is none, or if the tree has such an agent beside the one that feeds the receiver.
+func (n Network) WithNear(t *tree.Tree, receiver string) (with *tree.Tree, added string, err error) {
+	spare, away := n.spare(t, receiver)
+	if spare == nil || away > tree.AroundZone {
+		return nil, "", ErrNoAgent
 	}
-	// Of several that are equally near the first is the strongest.
-	return n.Return(t, slices.MinFunc(spare, func(a, b *agentv1.Agent) int { return cmp.Compare(distance(a), distance(b)) }))
+	from, _ := t.Parent(receiver)
+	node, _ := t.Node(receiver)
+	for _, name := range t.Names() {
+		if other, _ := t.Node(name); other.Kind == tree.Agent && name != from && n.distance(name, other.Cluster, node) <= tree.AroundZone {
+			return nil, "", ErrNoAgent
+		}
+	}
+	with, err = n.Return(t, spare)
+	return with, AgentID(spare.GetName()).String(), err
+}
+
+// spare returns the agent that is nearest to a receiver of those that are not in the tree, and how far it is; nil if all are. Of several that
+// are equally near it is the strongest.
+func (n Network) spare(t *tree.Tree, receiver string) (nearest *agentv1.Agent, away time.Duration) {
+	node, _ := t.Node(receiver)
+	for _, agent := range n.usable() { // the strongest first
+		name := AgentID(agent.GetName()).String()
+		if _, is := t.Node(name); is {
+			continue
+		}
+		if distance := n.distance(name, n.clusterOf(agent), node); nearest == nil || distance < away {
+			nearest, away = agent, distance
+		}
+	}
+	return nearest, away
+}
+
+// distance returns how far an agent of a cluster is from a receiver; the longest there is if that is not known.
+func (n Network) distance(agent, cluster string, receiver tree.Node) time.Duration {
+	if cluster != "" && cluster == receiver.Cluster {
+		return 0
+	}
+	rtt, known := n.measured().RTT.Nodes[tree.Pair{A: agent, B: receiver.Name}]
+	switch {
+	case known:
+		return rtt
+	case tree.SameZone(cluster, receiver.Cluster):
+		return tree.AroundZone
+	}
+	return math.MaxInt64
 }
 
 // Reduced returns the tree without the agents that feed nobody and were not in an earlier tree.
