@@ -37,7 +37,7 @@ type Env struct {
 	// Contacts are the agents that are known. The hub closes them.
 	Contacts *link.Contacts
 	Metrics  *Metrics
-	// Kept is of how many ended deliveries something is kept, at most: each has a file open.
+	// Kept is how many files are kept open of ended deliveries, at most.
 	Kept int
 	// Stripes are how many connections a link may have; the zero Bounds are one.
 	Stripes parallel.Bounds
@@ -371,10 +371,10 @@ func (h *Hub) Credit() (bytes uint64) {
 const spareInterval = time.Second
 
 // spareDisk gives back what is kept of deliveries that have ended, one after the other, while others have filled the cache's
-// disk, until ctx is done.
+// disk, or no more files can be opened, until ctx is done.
 func (h *Hub) spareDisk(ctx context.Context) {
 	for pause.For(ctx, spareInterval) {
-		if h.Cache.Short() {
+		if h.Cache.Short() || lacksFiles(tryFile()) {
 			h.giveUpKept(1)
 		}
 	}
@@ -395,17 +395,20 @@ func (h *Hub) spareRoom(ctx context.Context) {
 	}
 }
 
-// boundKept gives back what is kept of more deliveries than may be.
+// boundKept gives back what is kept in more files than may be.
 func (h *Hub) boundKept() {
-	kept := 0
+	for h.keptFiles() > h.Kept && h.giveUpKept(1) > 0 {
+	}
+}
+
+// keptFiles returns in how many files ended deliveries are kept.
+func (h *Hub) keptFiles() (files int) {
 	for _, d := range h.all() {
-		if !d.endedAt().IsZero() && d.held() > 0 {
-			kept++
+		if !d.endedAt().IsZero() {
+			files += d.entry.Files()
 		}
 	}
-	if kept > h.Kept {
-		h.giveUpKept(kept - h.Kept)
-	}
+	return files
 }
 
 // giveUpKept gives back what is kept of a number of deliveries, because others need the room: first of those whose beginning is gone,
