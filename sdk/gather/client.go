@@ -334,9 +334,17 @@ func (c *Client) standing() (standing, error) {
 	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.reason, c.changed}, err
 }
 
+// sameSession is how long a session that a call said has ended may go on before it is tried again: earlier gatherers say so, too, to a
+// client that was away while its upload was opened, and is back with a session that goes on.
+const sameSession = 3 * time.Second
+
 // awaitSession waits for a session other than one that has ended, and returns it.
 func (c *Client) awaitSession(ctx context.Context, ended string) (string, error) {
 	c.attach()
+	var goesOn <-chan time.Time
+	if ended != "" {
+		goesOn = time.After(sameSession)
+	}
 	for {
 		now, err := c.standing()
 		if err != nil || now.session != "" && now.session != ended {
@@ -347,6 +355,8 @@ func (c *Client) awaitSession(ctx context.Context, ended string) (string, error)
 			return "", ctx.Err()
 		case <-c.life.Done():
 			return "", errClosed
+		case <-goesOn:
+			ended = ""
 		case <-now.changed:
 		}
 	}
