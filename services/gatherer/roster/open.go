@@ -35,8 +35,9 @@ type opening struct {
 	err     error
 }
 
-// keepOpening is how long the outcome of an opening is kept for a client that asks again.
-const keepOpening = 5 * time.Minute
+// keepOpening is how long the outcome of an opening is kept for a client that asks again. One whose call has ended does so within seconds;
+// after that, what was there may have been removed, and what was in the way may be gone.
+const keepOpening = 15 * time.Second
 
 // Open begins an upload, or goes on with it. What is there already is replaced only if replace is set. A client that asks
 // again while it is being opened waits for the same opening.

@@ -3,6 +3,8 @@ package roster_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,4 +45,26 @@ func TestUploadThatWasOpenedForNobody(t *testing.T) {
 		}
 	})
 	f.open(f.attach("alice"), spec)
+}
+
+// What was there when nobody waited any more for the answer is looked for again by whoever asks a while later: it may have been removed
+// since.
+func TestWhatWasThereIsLookedForAgain(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice, content := f.attach("alice"), []byte("content")
+	spec := file("f", len(content))
+	opened := f.open(alice, spec)
+	f.must(opened.Upload.Came(content))
+	path, err := f.finish(alice, opened, content)
+	f.must(err)
+	f.openAlone(alice, spec, func() {})
+	f.must(os.Remove(filepath.Join(f.Dir, path)))
+	for range 100 { // that it was opened is noted a moment later
+		f.Sweep(time.Now().Add(20 * time.Second))
+		if _, openings, _ := f.Known(); openings == 0 {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	f.open(alice, spec)
 }
