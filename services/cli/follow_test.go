@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -239,6 +240,32 @@ func TestFollowForgetsWhatIsStored(t *testing.T) {
 	at := f.offset - 3
 	l.must(f.close())
 	l.want(l.follow(at), "789")
+	l.wantTold()
+}
+
+// Following can be begun while nothing has the name, as just after a rotation, if a file is known that had it: its rest is read first. A
+// name that nothing ever had is a mistake.
+func TestFollowBeginsWithoutTheName(t *testing.T) {
+	l := newLog(t)
+	u := &upload{follow: true, path: "app.log", state: l.state}
+	missing := func() error {
+		_, err := u.openBook(nil, l.name, func(string) {})
+		return cmp.Or(u.check(l.name), err)
+	}
+	if err := missing(); exitStatus(err) != exitUsage {
+		t.Errorf("what was never there: %v", err)
+	}
+	l.write("", "one ")
+	f := l.follow(0)
+	l.want(f, "one ")
+	l.must(f.close())
+	l.write("", "late ")
+	l.rename("", ".1")
+	l.must(missing())
+	f = l.follow(4)
+	l.want(f, "late ")
+	l.write("", "two ")
+	l.want(f, "two ")
 	l.wantTold()
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/sdk/gather"
 )
 
 // followBook remembers which files a stream was read from, in a file that outlives the command: the
@@ -72,6 +73,35 @@ func openBook(path string, of bookOf, warn func(line string)) (*followBook, erro
 	b.pieces = kept.Pieces
 	b.rebooted = kept.Boot != "" && boot() != "" && kept.Boot != boot()
 	return b, nil
+}
+
+// openBook opens the book that remembers which files were read. It has to know one if nothing has the name now, as between a rotation and
+// the next line that is written.
+func (u *upload) openBook(client *gather.Client, name string, say func(line string)) (*followBook, error) {
+	book, err := u.bookFor(client, name, say)
+	if err == nil && len(book.pieces) == 0 {
+		if _, missing := os.Stat(name); errors.Is(missing, fs.ErrNotExist) {
+			err = usageError{missing}
+		}
+	}
+	return book, err
+}
+
+func (u *upload) bookFor(client *gather.Client, name string, say func(line string)) (*followBook, error) {
+	of, path := bookOf{File: name, Stream: u.path}, u.state
+	if path != "" {
+		return openBook(path, of, say)
+	}
+	as, err := client.Name()
+	if err != nil {
+		return nil, err
+	}
+	path, none := bookPath(u.to, as, of)
+	book, err := openBook(path, of, say)
+	if none != nil {
+		book.cannot(none)
+	}
+	return book, err
 }
 
 // bookPath returns where a book is kept by default, under a name that is made of what the book is about.
