@@ -82,6 +82,7 @@ type Client struct {
 	err      error                    // why there will be none
 	waiting  map[*upload]uint64
 	running  map[string]bool // paths of uploads that run
+	named    string          // the gatherer's name, which it has proven or has to prove before anything is sent; empty before it is known
 	changed  chan struct{}   // closed when any of these changes
 }
 
@@ -135,6 +136,19 @@ func (c *Client) Name() (string, error) {
 	}
 	id, err := c.uplink.ID()
 	return id.Name, err
+}
+
+// Gatherer returns the name that the gatherer has, whatever address was named, once it has let an upload begin; empty before that.
+func (c *Client) Gatherer() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.named
+}
+
+func (c *Client) knows(gatherer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.named = gatherer
 }
 
 // Close ends the session. Uploads that run end with an error whose reason is CLOSED, and can go on another time.

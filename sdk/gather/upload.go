@@ -281,6 +281,7 @@ func (u *upload) once(ctx context.Context, session string) (path string, moved b
 	if err != nil {
 		return "", false, err
 	}
+	u.client.knows(answer.GetGatherer())
 	if err := u.opened(answer.GetOffset()); err != nil {
 		return "", false, err
 	}

@@ -249,7 +249,7 @@ func TestFollowBeginsWithoutTheName(t *testing.T) {
 	l := newLog(t)
 	u := &upload{follow: true, path: "app.log", state: l.state}
 	missing := func() error {
-		_, err := u.openBook(nil, l.name, func(string) {})
+		_, err := u.openBook("alice", l.name, func(string) {})
 		return cmp.Or(u.check(l.name), err)
 	}
 	if err := missing(); exitStatus(err) != exitUsage {
@@ -277,6 +277,19 @@ func TestFollowStateIsOfOneFile(t *testing.T) {
 	_, err := openBook(l.state, bookOf{File: "other", Stream: "app.log"}, func(string) {})
 	if exitStatus(err) != exitUsage {
 		t.Errorf("the state of another file: %v", err)
+	}
+	alice := bookOf{File: l.name, Stream: "app.log", Client: "alice"}
+	for _, gatherer := range []string{"g", "other", "g"} { // an earlier version has said neither whose it is nor where
+		book, err := openBook(l.state, alice, func(string) {})
+		l.must(err)
+		if err := book.is(gatherer); exitStatus(err) == exitUsage != (gatherer == "other") {
+			t.Errorf("the state of a stream at g, for one at %s: %v", gatherer, err)
+		}
+		book.write()
+	}
+	_, err = openBook(l.state, bookOf{File: l.name, Stream: "app.log", Client: "bob"}, func(string) {})
+	if exitStatus(err) != exitUsage {
+		t.Errorf("the state of another client: %v", err)
 	}
 	l.must(os.WriteFile(l.state, []byte("{"), 0o600))
 	l.want(l.follow(3), "3456789")

@@ -269,12 +269,23 @@ func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *uplo
 	}
 	u.path = cmp.Or(u.path, filepath.Base(name))
 	say := func(line string) { shown.say("groupcast: " + line) }
-	book, err := u.openBook(client, name, say)
+	as, err := client.Name()
+	if err != nil {
+		return err
+	}
+	book, err := u.openBook(as, name, say)
 	if err != nil {
 		return err
 	}
 	shown.stored = book.stored.Store
-	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
+	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) {
+		if u.state != "" { // the name of any other has in it where the gatherer is
+			if err := book.is(client.Gatherer()); err != nil {
+				return nil, err
+			}
+		}
+		return follow(ctx, name, offset, book, say)
+	})
 }
 
 // uploadStream uploads a stream. If it is interrupted, the stream ends: what was read is uploaded first, as
