@@ -69,7 +69,7 @@ func tryFile() error {
 // giveRoom gives back some room on the disk, and the files in which it was, and reports whether there was any to give back: what is kept of a delivery that has
 // ended or, if there is none, what all children have of those that run.
 func (h *Hub) giveRoom() (gave bool) {
-	if h.giveUpKept(1) > 0 {
+	if h.giveUpKept() {
 		return true
 	}
 	for _, d := range h.all() {

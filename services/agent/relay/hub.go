@@ -375,7 +375,7 @@ const spareInterval = time.Second
 func (h *Hub) spareDisk(ctx context.Context) {
 	for pause.For(ctx, spareInterval) {
 		if h.Cache.Short() || lacksFiles(tryFile()) {
-			h.giveUpKept(1)
+			h.giveUpKept()
 		}
 	}
 }
@@ -390,14 +390,14 @@ func (h *Hub) spareRoom(ctx context.Context) {
 			return
 		case <-pressure:
 		}
-		h.giveUpKept(1)
+		h.giveUpKept()
 		pressure = h.Cache.Pressure() // whoever has said so again meanwhile has some now, or says so once more
 	}
 }
 
 // boundKept gives back what is kept in more files than may be.
 func (h *Hub) boundKept() {
-	for h.keptFiles() > h.Kept && h.giveUpKept(1) > 0 {
+	for h.keptFiles() > h.Kept && h.giveUpKept() {
 	}
 }
 
@@ -411,9 +411,9 @@ func (h *Hub) keptFiles() (files int) {
 	return files
 }
 
-// giveUpKept gives back what is kept of a number of deliveries, because others need the room: first of those whose beginning is gone,
-// which few members can still use, then of those that ended first. It returns of how many it did.
-func (h *Hub) giveUpKept(number int) (gave int) {
+// giveUpKept gives back what is kept of one delivery, because others need the room: of one whose beginning is gone, which few members can
+// still use, or else of the one that ended first. It reports whether there was one.
+func (h *Hub) giveUpKept() bool {
 	type resting struct {
 		*delivery
 		since time.Time
@@ -428,13 +428,5 @@ func (h *Hub) giveUpKept(number int) (gave int) {
 	slices.SortFunc(kept, func(a, b resting) int {
 		return cmp.Or(cmp.Compare(min(b.begun, 1), min(a.begun, 1)), a.since.Compare(b.since))
 	})
-	for _, d := range kept {
-		if gave == number {
-			break
-		}
-		if d.releaseKept() {
-			gave++
-		}
-	}
-	return gave
+	return slices.ContainsFunc(kept, func(d resting) bool { return d.releaseKept() })
 }

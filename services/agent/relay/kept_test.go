@@ -164,7 +164,7 @@ func TestKeptFilesGiveWay(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was) //nolint:errcheck // it is what it was
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
 	w.await("it gives way", func() bool { return a.Held() == 0 })
 }
 

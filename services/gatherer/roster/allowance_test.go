@@ -92,7 +92,7 @@ func TestMaxStoredIsUsedToItsEnd(t *testing.T) {
 func TestWhoHasTooMuchKeepsNoPlace(t *testing.T) {
 	rules := limited(policy.Queue)
 	for i := range rules.Rules {
-		rules.Rules[i].Share.MaxStored = 300_000
+		rules.Rules[i].MaxStored = 300_000
 	}
 	f := start(t, rules, nil)
 	large := f.attach("large-1")
