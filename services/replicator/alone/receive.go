@@ -154,7 +154,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.path(), DiskPatience: r.disk,
 	})
 	shown.end()
-	if ctx.Err() != nil && receipt.Landed > 0 {
+	if err != nil && ctx.Err() != nil && receipt.Landed > 0 {
 		fmt.Fprintf(a.stderr, "what there is of %s is kept: receive again to go on\n", receipt.Info.Name)
 	}
 	switch {

@@ -381,17 +381,30 @@ const (
 	farewellEvery = 20 * time.Millisecond
 )
 
-// leave tells the sender that nobody is here any more, so that it does not wait.
+// leave tells the sender that nobody is here any more, so that it does not wait; or how it ended, which is waited for while the whole is
+// brought on disk.
 func (r *replica) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.config.Leaves || r.rules == nil || r.isSettled || r.ended != nil {
+	if !r.config.Leaves || r.rules == nil {
 		return
 	}
-	r.ended = context.Canceled
+	if r.rules.State() == wire.Settling {
+		r.mu.Unlock()
+		r.completing.Wait()
+		r.mu.Lock()
+	}
+	switch {
+	case r.isSettled, !r.failedAt.IsZero():
+	case r.ended != nil:
+		return
+	default:
+		r.ended = context.Canceled
+		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, time.Now())
+	}
 	for range farewells {
 		now := time.Now()
-		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)
+		r.rules.Tell(now)
 		r.report(now)
 		r.mu.Unlock()
 		time.Sleep(farewellEvery)
