@@ -32,7 +32,7 @@ func (l *Landing) Ahead(offset uint64, p []byte) (taken bool, err error) {
 			return false, l.fail(err)
 		}
 		part := p[:min(uint64(len(p)), left)]
-		if _, err := file.WriteAt(part, int64(position)); err != nil {
+		if _, err := l.put(file, part, position); err != nil {
 			return false, fmt.Errorf("land %s: %w", l.info.Name, l.noRoom(err))
 		}
 		offset, p = offset+uint64(len(part)), p[len(part):]
@@ -70,11 +70,7 @@ func (l *Landing) Zeros(count uint64) error {
 		if err != nil {
 			return l.fail(err)
 		}
-		info, err := file.Stat()
-		if end := int64(position) + int64(len(part)); err == nil && info.Size() < end {
-			err = file.Truncate(end)
-		}
-		if err != nil {
+		if err := extend(file, position+uint64(len(part))); err != nil {
 			return l.fail(err)
 		}
 		return l.advance(now, part)

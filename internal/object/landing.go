@@ -194,7 +194,7 @@ func (l *Landing) writePart(p []byte) (written int, err error) {
 	if err != nil {
 		return 0, l.fail(err)
 	}
-	written, err = file.WriteAt(p[:min(uint64(len(p)), left)], int64(position))
+	written, err = l.put(file, p[:min(uint64(len(p)), left)], position)
 	if failed := l.advance(now, p[:written]); failed != nil {
 		return written, failed
 	}

@@ -215,6 +215,27 @@ func TestReceiverLeaves(t *testing.T) {
 	b.wantCopies(1)
 }
 
+// A receiver whose user ends it while it has the whole be on disk waits for that, and the sender is told how it went.
+func TestReceiverLeavesWhenItIsWhole(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(500_000)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	leaving := b.receive(ctx, 0, func(c *receive.Config) {
+		c.Leaves = true
+		c.Open = func(ctx context.Context, info object.Info) (receive.Landing, error) {
+			landing, err := object.Land(ctx, b.dirs[0], info)
+			return &breaking{Landing: landing, last: func() {
+				interrupt()
+				<-time.After(500 * time.Millisecond) // as long as a disk takes for what it has in memory
+			}}, err
+		}
+	})
+	result, err := b.send(t.Context())
+	b.wantComplete(result, err, leaving)
+	b.wantCopies(0)
+}
+
 // C61, P2: a sender that goes leaves nobody waiting, and one that receives again goes on where it was, of which the sender knows, too.
 func TestReceiversGoOnAfterTheSender(t *testing.T) {
 	b := onLAN(t, 2, lanShape)

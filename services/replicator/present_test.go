@@ -2,12 +2,14 @@ package replicator_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
@@ -145,5 +147,30 @@ func TestLongReadingIsWaitedFor(t *testing.T) {
 		if len(result.Members) != receivers || time.Since(begun) < 4*time.Second {
 			t.Errorf("%d of %d joined, after %v", len(result.Members), receivers, time.Since(begun))
 		}
+	}
+}
+
+// A replica that has neither what was there nor what an earlier one left unfinished, for both are of another content, receives all:
+// nothing is damaged. Devices, and images that are made alike, have one time whatever they have in them.
+func TestWholeAndUnfinishedOfOtherContent(t *testing.T) {
+	b := onLAN(t, 1, lanShape)
+	b.file(2_000_000)
+	source, err := send.OpenObject(t.Context(), b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unfinished, err := object.Land(t.Context(), b.dirs[0], source.Info())
+	if err == nil {
+		_, err = unfinished.Write(make([]byte, 1_000_000))
+	}
+	if err := errors.Join(err, unfinished.Keep(), source.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.dirs[0], "object"), make([]byte, 2_000_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result, stats := b.replicate()
+	if result.Members[0].Outcome != algo.Complete || stats[0].Resumed != 0 {
+		t.Errorf("%+v, %+v", result.Members, stats)
 	}
 }

@@ -130,21 +130,39 @@ func (r *receiving) checkInto() error {
 	return nil
 }
 
+// await makes a call that looks at a path, and waits for it as long as the disk of that answers.
+func (a *app) await(ctx context.Context, r *receiving, path string, call func() error) error {
+	watch := &pulse.Watch{Log: a.log(), Path: path, Patience: r.disk}
+	return watch.Await(ctx, "look at it", func() error {
+		enter(pulse.In(ctx, &watch.Pulse), path)
+		return call()
+	}, func() {})
+}
+
+// wrongly is what is wrong with a flag, unless its disk does not answer.
+func wrongly(flag string, err error) error {
+	if errors.Is(err, pulse.ErrStalled) {
+		return err
+	}
+	return usageError{fmt.Errorf("%s: %w", flag, err)}
+}
+
 func (a *app) receive(ctx context.Context, r *receiving) error {
 	if r.ack != "received" && r.ack != "durable" {
 		return usageError{fmt.Errorf("--ack %s: it can be received or durable", r.ack)}
 	}
 	if r.target.State != "" {
-		if err := os.MkdirAll(r.target.State, 0o700); err != nil {
-			return usageError{fmt.Errorf("--state: %w", err)}
+		create := func() error { return os.MkdirAll(r.target.State, 0o700) }
+		if err := a.await(ctx, r, absolute(r.target.State), create); err != nil {
+			return wrongly("--state", err)
 		}
 	}
 	place, key, err := a.meet()
 	if err != nil {
 		return err
 	}
-	if err := r.checkInto(); err != nil {
-		return usageError{fmt.Errorf("--into %s: %w", r.into, err)}
+	if err := a.await(ctx, r, r.path(), r.checkInto); err != nil {
+		return wrongly("--into "+r.into, err)
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
 	shown.say("waiting for a sender on %s", a.lan)
@@ -154,7 +172,7 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.path(), DiskPatience: r.disk,
 	})
 	shown.end()
-	if ctx.Err() != nil && receipt.Landed > 0 {
+	if err != nil && ctx.Err() != nil && receipt.Landed > 0 {
 		fmt.Fprintf(a.stderr, "what there is of %s is kept: receive again to go on\n", receipt.Info.Name)
 	}
 	switch {

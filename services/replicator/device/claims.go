@@ -89,7 +89,12 @@ func (c claims) write(one claim) error {
 	return nil
 }
 
-func (c claims) put(content []byte) error {
+func (c claims) put(content []byte) (err error) {
+	defer func() {
+		if err != nil {
+			_ = os.Remove(c.path + ".new")
+		}
+	}()
 	next, err := os.OpenFile(c.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -115,5 +120,11 @@ func (c claims) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// mark claims nothing: the device is being overwritten.
-func (c claims) mark() error { return c.write(claim{}) }
+// mark claims nothing: the device is being overwritten. Where the disk is full, what was claimed is removed, which takes no room.
+func (c claims) mark() error {
+	err := c.write(claim{})
+	if err != nil {
+		_ = os.Remove(c.path) // if that is not possible either: whatever is claimed is compared by its root
+	}
+	return err
+}

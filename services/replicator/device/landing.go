@@ -39,6 +39,8 @@ type Landing struct {
 	reach  uint64 // after the last byte that was written
 	buffer []byte
 	failed error
+	// unnoted is why something could not be claimed, at first. That is an aid for going on, and no reason not to be whole.
+	unnoted error
 
 	claimed   uint64
 	claimedAt time.Time
@@ -59,7 +61,8 @@ func Land(ctx context.Context, target Target, info object.Info) (*Landing, error
 	number, err := numberOf(file.File)
 	if err == nil {
 		l.claims = claimsIn(target.State, number, info)
-		err = errors.Join(l.claims.forgetOthers(number), l.resume(ctx, target.Anew))
+		l.note(l.claims.forgetOthers(number))
+		err = l.resume(ctx, target.Anew)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -87,7 +90,8 @@ func Await(ctx context.Context, target Target, info object.Info) (*Landing, erro
 func (l *Landing) resume(ctx context.Context, anew bool) error {
 	c, has := l.claims.read()
 	if !has || anew || c.offset >= l.info.Length { // one that was whole is not what is wanted: see Find
-		return l.claims.mark()
+		l.note(l.claims.mark())
+		return nil
 	}
 	hash, err := rehash(ctx, l.file.File, l.buffer, c.offset)
 	if err != nil {
@@ -226,13 +230,26 @@ func (l *Landing) claim(offset uint64, hash digest.Hash) error {
 	if err := l.sync(); err != nil {
 		return err
 	}
-	if err := l.claims.write(claim{offset, object.Root(hash.Sum())}); err != nil {
-		return err
-	}
+	l.note(l.claims.write(claim{offset, object.Root(hash.Sum())})) // what was claimed before is there as well
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claimed, l.claimedAt = offset, time.Now()
 	return nil
+}
+
+func (l *Landing) note(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unnoted == nil {
+		l.unnoted = err
+	}
+}
+
+// Unnoted is why a later landing may not know how much is on the device; nil if it does.
+func (l *Landing) Unnoted() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unnoted
 }
 
 // Zeros takes zeros as the next bytes: a device may have others there, so they are written.
@@ -305,7 +322,8 @@ func (l *Landing) Complete(length uint64, root object.Root, _ bool) error {
 		return err
 	}
 	l.ended = true
-	return errors.Join(l.claims.write(claim{length, root}), l.file.Close())
+	l.note(l.claims.write(claim{length, root}))
+	return l.file.Close()
 }
 
 // readBack hashes what the device has: the kernel forgets what it has of it. Where this process may not have
@@ -342,7 +360,8 @@ func (l *Landing) Remove() error {
 	}
 	l.ended = true
 	l.halt()
-	return errors.Join(l.claims.mark(), l.file.Close())
+	l.note(l.claims.mark())
+	return l.file.Close()
 }
 
 var _ io.Writer = (*Landing)(nil)

@@ -97,12 +97,26 @@ func (w *watched) Complete(length uint64, root object.Root, durable bool) error 
 		if replacing, is := w.Landing.(interface{ Left() error }); is && replacing.Left() != nil {
 			w.watch.Log.Warn("not all of the directory that was replaced can be removed", "error", replacing.Left())
 		}
+		if err == nil {
+			w.tellUnnoted()
+		}
 		return err
 	})
 }
 
+// tellUnnoted tells what a landing could not note for a later one.
+func (w *watched) tellUnnoted() {
+	if noting, is := w.Landing.(interface{ Unnoted() error }); is && noting.Unnoted() != nil {
+		w.watch.Log.Warn("not all that is there is noted: the next time more of it is sent", "path", w.watch.Path, "error", noting.Unnoted())
+	}
+}
+
 func (w *watched) Keep() error {
-	return w.end("keep what is there", w.Landing.Keep)
+	return w.end("keep what is there", func() error {
+		err := w.Landing.Keep()
+		w.tellUnnoted()
+		return err
+	})
 }
 
 func (w *watched) Remove() error {

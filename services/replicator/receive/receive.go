@@ -139,20 +139,23 @@ func (s Stats) after(before Stats) Stats {
 	return s
 }
 
+// mostWrong is how often what was there can be of something else: what is whole, and what an earlier replica left unfinished.
+const mostWrong = 2
+
 // from receives from a sender that was heard.
 func from(ctx context.Context, env Env, config Config, ear, mouth *udp.Socket, heard announced) (Receipt, error) {
 	var before Stats
-	for again := false; ; again = true {
-		landing, err := prepare(ctx, config, mouth, heard, again)
+	for wrong := 0; ; wrong++ {
+		landing, err := prepare(ctx, config, mouth, heard, wrong > 0)
 		if err != nil {
 			return Receipt{Info: heard.info()}, err
 		}
-		receipt, err := replicate(ctx, env, config, ear, mouth, heard, landing, again)
+		receipt, err := replicate(ctx, env, config, ear, mouth, heard, landing, wrong == mostWrong)
 		receipt.Stats = receipt.Stats.after(before)
 		if !errors.Is(err, errOther) {
 			return receipt, err
 		}
-		env.Log.Info("what was there is of something else: all is received", "object", heard.Name)
+		env.Log.Info("what was there is of something else: it is dropped", "object", heard.Name)
 		before = receipt.Stats
 	}
 }
@@ -378,17 +381,30 @@ const (
 	farewellEvery = 20 * time.Millisecond
 )
 
-// leave tells the sender that nobody is here any more, so that it does not wait.
+// leave tells the sender that nobody is here any more, so that it does not wait; or how it ended, which is waited for while the whole is
+// brought on disk.
 func (r *replica) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.config.Leaves || r.rules == nil || r.isSettled || r.ended != nil {
+	if !r.config.Leaves || r.rules == nil {
 		return
 	}
-	r.ended = context.Canceled
+	if r.rules.State() == wire.Settling {
+		r.mu.Unlock()
+		r.completing.Wait()
+		r.mu.Lock()
+	}
+	switch {
+	case r.isSettled, !r.failedAt.IsZero():
+	case r.ended != nil:
+		return
+	default:
+		r.ended = context.Canceled
+		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, time.Now())
+	}
 	for range farewells {
 		now := time.Now()
-		r.rules.Enter(wire.Failed, wire.Left, object.Root{}, now)
+		r.rules.Tell(now)
 		r.report(now)
 		r.mu.Unlock()
 		time.Sleep(farewellEvery)

@@ -371,23 +371,42 @@ const (
 	// maxMembers is how many one sender serves.
 	maxMembers = 1024
 	// mostBegun is how many join in one session, with what they were before they began anew, and mostOwn is how many of these are one
-	// receiver: it begins anew where what it had was of something else, and when it is started again.
-	mostBegun = 8 * maxMembers
-	mostOwn   = 32
+	// receiver, of which mostOwnLately of late: it begins anew where what it had was of something else, when it is started again, and when
+	// its address changes, which may go on for as long as the session does.
+	mostBegun     = 8 * maxMembers
+	mostOwn       = maxMembers
+	mostOwnLately = 32
+	lately        = 10 * time.Minute
 )
 
 // hasRoom reports whether a receiver may join, in place of what it was before. The caller has the lock.
 func (s *session) hasRoom(by who) bool {
-	others, own := 0, 0
+	others, own, ownLately := 0, 0, 0
 	for _, p := range s.joined {
 		switch {
 		case p.who == by:
 			own++
+			if !p.isOld || time.Since(p.since) < lately {
+				ownLately++
+			}
 		case !p.isOld && !p.isOut:
 			others++
 		}
 	}
-	return others < maxMembers && own < mostOwn && len(s.joined) < mostBegun
+	why := ""
+	switch {
+	case others >= maxMembers, len(s.joined) >= mostBegun:
+		why = "too many have joined"
+	case own >= mostOwn, ownLately >= mostOwnLately:
+		why = "it began anew too often"
+	default:
+		return true
+	}
+	if time.Since(s.toldFull) >= lately { // it asks again and again, and may be any number
+		s.toldFull = time.Now()
+		s.env.Log.Warn("a receiver joins and is not answered", "receiver", by.called(), "reason", why)
+	}
+	return false
 }
 
 // report hands a member's report to the rules.

@@ -192,6 +192,7 @@ type session struct {
 	root     object.Root
 	// hasWarned says that it was logged that a receiver joins under a name that it does not prove.
 	hasWarned bool
+	toldFull  time.Time // when it was logged, last, that there is no room for a receiver
 }
 
 // peer is a member.

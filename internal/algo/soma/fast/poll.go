@@ -69,7 +69,7 @@ func (s *Sender) poll(now time.Time) Decision {
 	p := &s.polls
 	s.counts.Polls++
 	if p.last%256 == 0 {
-		s.repair.forget(s.behind())
+		s.repair.forget(s.behind(), p.last)
 	}
 	p.last++
 	p.at, p.now, p.unheard = now, false, p.unheard+1

@@ -23,7 +23,6 @@ type repair struct {
 	missing uint64 // by anybody in this round
 	gone    uint64 // packets that were sent again in this round
 	isPlain bool   // packets are sent again, not parity
-	cursor  int    // the next shard of parity
 	queued  bool
 }
 
@@ -36,9 +35,32 @@ func (k *repair) isOver() bool {
 
 // repairs is what is to be sent again.
 type repairs struct {
-	blocks map[uint32]*repair
-	queue  []uint32
-	refill spans // whole blocks, for members that were away
+	blocks  map[uint32]*repair
+	cursors cursors
+	queue   []uint32
+	refill  spans // whole blocks, for members that were away
+}
+
+// cursors is the next shard of parity of each block, in pages: it is known for longer than repairs are. A round that began with shards that
+// a member has would be of no use to it, and so would the next one.
+type cursors map[uint32]*[cursorPage]uint8
+
+const cursorPage = 1 << 12
+
+func (c cursors) of(block uint32) int {
+	if page := c[block/cursorPage]; page != nil {
+		return int(page[block%cursorPage])
+	}
+	return 0
+}
+
+func (c cursors) set(block uint32, cursor int) {
+	page := c[block/cursorPage]
+	if page == nil {
+		page = new([cursorPage]uint8)
+		c[block/cursorPage] = page
+	}
+	page[block%cursorPage] = uint8(cursor)
 }
 
 func (r *repairs) of(block uint32) *repair {
@@ -55,7 +77,7 @@ func (r *repairs) of(block uint32) *repair {
 func (r *repairs) want(s Shape, poll uint32, w wire.Want, several bool) {
 	known := r.of(w.Block)
 	if known.isOver() && poll > known.poll {
-		*known = repair{poll: known.poll, cursor: known.cursor, queued: known.queued}
+		*known = repair{poll: known.poll, queued: known.queued}
 		known.isPlain = !several || int(w.Need) > wire.PacketsPerBlock/2
 	}
 	known.need = max(known.need, int(w.Need))
@@ -85,7 +107,7 @@ func (r *repairs) next(poll uint32, room int) (d Decision, ok bool) {
 		}
 		known.poll = poll
 		if !known.isPlain {
-			return known.parity(block, min(known.need-known.sent, room)), true
+			return r.parity(known, block, min(known.need-known.sent, room)), true
 		}
 		mask := lowest(known.missing&^known.gone, room)
 		known.gone |= mask
@@ -103,12 +125,12 @@ func (r *repairs) upcoming() (block uint32, is bool) {
 	return r.queue[at], true
 }
 
-func (k *repair) parity(block uint32, count int) Decision {
-	count = min(count, parities-k.cursor)
-	d := Decision{Do: SendParity, Block: block, First: k.cursor, Count: count, Repair: true}
+func (r *repairs) parity(k *repair, block uint32, count int) Decision {
+	first := r.cursors.of(block)
+	count = min(count, parities-first)
 	k.sent += count
-	k.cursor = (k.cursor + count) % parities
-	return d
+	r.cursors.set(block, (first+count)%parities)
+	return Decision{Do: SendParity, Block: block, First: first, Count: count, Repair: true}
 }
 
 // again takes what to send of blocks that are sent whole, one after the other: what comes of one while the rest
@@ -120,7 +142,7 @@ func (r *repairs) again(s Shape, poll uint32, room int) (d Decision, ok bool) {
 	}
 	r.refill.drop()
 	known := r.of(block)
-	*known = repair{cursor: known.cursor, queued: true, isPlain: true, missing: s.all(block)}
+	*known = repair{queued: true, isPlain: true, missing: s.all(block)}
 	r.queue = append(r.queue, block)
 	return r.next(poll, room)
 }
@@ -132,11 +154,17 @@ func (r *repairs) zeroed(first, end uint32) {
 	r.refill.cut(first, end)
 }
 
-// forget drops what nobody can ask for any more.
-func (r *repairs) forget(before uint32) {
+// forget drops what nobody can ask for any more, and rounds that are over and so old that answers to polls before them have long come:
+// one member that is far behind would have all be kept.
+func (r *repairs) forget(before, poll uint32) {
 	for block, known := range r.blocks {
-		if block < before && !known.queued {
+		if isOld := known.isOver() && poll-known.poll > pollMemory; !known.queued && (block < before || isOld) {
 			delete(r.blocks, block)
+		}
+	}
+	for page := range r.cursors {
+		if page < before/cursorPage {
+			delete(r.cursors, page)
 		}
 	}
 }

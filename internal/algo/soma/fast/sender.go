@@ -148,7 +148,7 @@ func NewSender(set Settings, now time.Time) (*Sender, error) {
 	first := min(set.First, set.Blocks())
 	s := &Sender{
 		set: set, next: set.Number, began: first, passed: first, hold: hold{isOn: set.Hold},
-		window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}},
+		window: NewWindow(set.Window), repair: repairs{blocks: map[uint32]*repair{}, cursors: cursors{}},
 	}
 	s.pace = pace{ceiling: set.Ceiling / float64(set.Packet+wire.Overhead+headers), at: now}
 	s.polls = polls{roundTrip: time.Millisecond, at: now, least: time.Duration(float64(time.Second) / pollShare / s.pace.ceiling)}
