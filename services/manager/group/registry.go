@@ -83,12 +83,13 @@ type Registry struct {
 	managers     *liveness.Table[string] // this and the next belong to sweepManagers
 	sights       map[string]sight        // of managers, by name
 	gatherers    map[string]heard
-	led          time.Time              // since when
-	flaps        map[seat]*rate.Limiter // joins of one member
-	joining      map[seat]int           // joins on their way
-	heard        map[seat]time.Time     // when each member last joined or was heard, also where its session has ended since
-	changed      map[string]bool        // groups whose epoch is to grow
-	enrollFailed *rate.Limiter          // refused join tokens
+	led          time.Time                // since when
+	flaps        map[seat]*rate.Limiter   // joins of one session
+	joins        map[string]*rate.Limiter // what the joins of one member write, in bytes
+	joining      map[seat]int             // joins on their way
+	heard        map[seat]time.Time       // when each member last joined or was heard, also where its session has ended since
+	changed      map[string]bool          // groups whose epoch is to grow
+	enrollFailed *rate.Limiter            // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
@@ -107,6 +108,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		gatherers:   make(map[string]heard),
 		led:         now,
 		flaps:       make(map[seat]*rate.Limiter),
+		joins:       make(map[string]*rate.Limiter),
 		joining:     make(map[seat]int),
 		heard:       make(map[seat]time.Time),
 		changed:     make(map[string]bool),

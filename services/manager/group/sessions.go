@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -37,6 +38,14 @@ const (
 	flapBurst = 10
 )
 
+// What the joins of one member write is remembered for an hour, under however many names and in however many groups. It may be so many bytes
+// a second: with short labels, some 16 joins. The burst has room for as many sessions as a member may have in a group, twice, with the longest.
+const (
+	joinCost  = 1 << 10 // of a join that says nothing
+	joinRate  = rate.Limit(16 << 10)
+	joinBurst = 4 << 20
+)
+
 // Join begins a session of a member.
 func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
 	if err := checkJoin(asked); err != nil {
@@ -47,7 +56,7 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 		return nil, err
 	}
 	place := seat{asked.GetGroup(), asked.GetName()}
-	flaps := r.checkFlap(place)
+	flaps := r.checkFlap(place, joinCost+proto.Size(asked))
 	release := r.reserve(place)
 	defer release()
 	response := new(groupv1.JoinResponse)
@@ -109,20 +118,25 @@ func checkPlace(problems *ledger.Checks, node string, addresses []string, labels
 	}
 }
 
-// checkFlap refuses a member that joins again and again.
-func (r *Registry) checkFlap(place seat) error {
+// checkFlap refuses a session that is joined again and again, and a member whose joins write too much.
+func (r *Registry) checkFlap(place seat, cost int) error {
 	if _, _, found := r.view.Group(place.group); !found {
 		return nil // planJoin reports that
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limiter, known := r.flaps[place]
-	if !known {
-		limiter = rate.NewLimiter(flapRate, flapBurst)
-		r.flaps[place] = limiter
+	now, member := time.Now(), identity.SessionOf(place.member)
+	if r.flaps[place] == nil {
+		r.flaps[place] = rate.NewLimiter(flapRate, flapBurst)
 	}
-	if !limiter.Allow() {
+	if r.joins[member] == nil {
+		r.joins[member] = rate.NewLimiter(joinRate, joinBurst)
+	}
+	if !r.flaps[place].AllowN(now, 1) {
 		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins group %q", place.member, place.group), Retry: time.Second}
+	}
+	if !r.joins[member].AllowN(now, cost) {
+		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins with much to say, or under ever new names,", member), Retry: time.Second}
 	}
 	return nil
 }
@@ -131,11 +145,8 @@ func (r *Registry) checkFlap(place seat) error {
 func (r *Registry) forgetFlaps(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for place, limiter := range r.flaps {
-		if limiter.Tokens() >= flapBurst {
-			delete(r.flaps, place)
-		}
-	}
+	maps.DeleteFunc(r.flaps, func(_ seat, limiter *rate.Limiter) bool { return limiter.Tokens() >= flapBurst })
+	maps.DeleteFunc(r.joins, func(_ string, limiter *rate.Limiter) bool { return limiter.Tokens() >= joinBurst })
 }
 
 // reserve counts a join on its way, so that joins at the same time cannot exceed a group's limit together.
