@@ -64,7 +64,7 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 		if flaps != nil {
 			return ledger.Plan{}, flaps // unless this very join was carried out already
 		}
-		return r.planJoin(asked, response)
+		return r.planJoin(caller, asked, response)
 	})
 	if response.GetMember() != nil {
 		r.begun(sessionOf(response.GetMember()))
@@ -163,10 +163,18 @@ func (r *Registry) reserve(place seat) (release func()) {
 	}
 }
 
-func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (ledger.Plan, error) {
+func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (ledger.Plan, error) {
 	group, message, err := r.find(asked.GetGroup(), "")
 	if err != nil {
 		return ledger.Plan{}, err
+	}
+	conditions := []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed)}
+	if caller.Role == identity.Member { // it may have been let into other groups since it asked
+		known := r.view.Identity(caller)
+		if !Includes(known.Groups, asked.GetGroup()) {
+			return ledger.Plan{}, fmt.Errorf("join group %q as %s: %w", asked.GetGroup(), caller, ErrNotLetIn)
+		}
+		conditions = append(conditions, store.Unchanged(view.IdentityKey(caller), known.Changed))
 	}
 	roles, err := chooseRoles(asked.GetRoles(), message.GetPolicy().GetAllowedRoles())
 	if err != nil {
@@ -189,7 +197,7 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 	}
 	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
 	plan, err := ledger.PutMessage(view.MemberKey(asked.GetGroup(), asked.GetName()), response.Member, current.Changed)
-	plan.Conditions = append(plan.Conditions, store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed))
+	plan.Conditions = append(plan.Conditions, conditions...)
 	return plan, err
 }
 
