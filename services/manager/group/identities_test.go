@@ -100,7 +100,7 @@ func (o once) Err() error {
 func TestMemberIsPutOutThoughItsEnrolmentIsInterrupted(t *testing.T) {
 	t.Parallel()
 	r, alice := leading(t), identity.ID{Role: identity.Member, Name: "alice"}
-	r.mustCreateGroup(t, "models", nil)
+	r.mustCreateGroup(t, "models")
 	r.mustLetIn(t, "models")
 	r.mustJoin(t, alice, "models")
 	text := r.mustCreateToken(t, time.Now(), "logs")
@@ -132,10 +132,10 @@ func TestMemberIsPutOutThoughItsEnrolmentIsInterrupted(t *testing.T) {
 func TestJoinDoesNotOutlastItsPermission(t *testing.T) {
 	t.Parallel()
 	r, alice := leading(t), identity.ID{Role: identity.Member, Name: "alice"}
-	r.mustCreateGroup(t, "models", nil)
+	r.mustCreateGroup(t, "models")
 	r.mustLetIn(t, "models")
 	asked := &groupv1.JoinRequest{Group: "models", Name: "alice"}
-	planned, err := r.planJoin(alice, asked, new(groupv1.JoinResponse))
+	planned, err := r.planJoin(alice, asked, new(turn), new(groupv1.JoinResponse))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,8 @@ type Registry struct {
 	flaps        map[seat]*rate.Limiter    // joins of one session
 	joins        map[string]*rate.Limiter  // what the joins of one member write, in bytes
 	moved        map[identity.ID]time.Time // members whose sessions in other groups are yet to be ended, and since when
-	joining      map[seat]int              // joins on their way
+	joining      map[seat]*joining         // joins on their way
+	turns        uint64                    // how many have had a number
 	heard        map[seat]time.Time        // when each member last joined or was heard, also where its session has ended since
 	changed      map[string]bool           // groups whose epoch is to grow
 	enrollFailed *rate.Limiter             // refused join tokens
@@ -114,7 +115,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		flaps:       make(map[seat]*rate.Limiter),
 		moved:       make(map[identity.ID]time.Time),
 		joins:       make(map[string]*rate.Limiter),
-		joining:     make(map[seat]int),
+		joining:     make(map[seat]*joining),
 		heard:       make(map[seat]time.Time),
 		changed:     make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.

@@ -57,14 +57,14 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 	}
 	place := seat{asked.GetGroup(), asked.GetName()}
 	flaps := r.checkFlap(place, joinCost+proto.Size(asked))
-	release := r.reserve(place)
-	defer release()
+	turn := &turn{seat: place}
+	defer r.release(turn)
 	response := new(groupv1.JoinResponse)
 	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		if flaps != nil {
 			return ledger.Plan{}, flaps // unless this very join was carried out already
 		}
-		return r.planJoin(caller, asked, response)
+		return r.planJoin(caller, asked, turn, response)
 	})
 	if response.GetMember() != nil {
 		r.begun(sessionOf(response.GetMember()))
@@ -149,21 +149,56 @@ func (r *Registry) forgetFlaps(context.Context) {
 	maps.DeleteFunc(r.joins, func(_ string, limiter *rate.Limiter) bool { return limiter.Tokens() >= joinBurst })
 }
 
-// reserve counts a join on its way, so that joins at the same time cannot exceed a group's limit together.
-func (r *Registry) reserve(place seat) (release func()) {
+// turn is the place of a join among those that are on their way at the same time, so that they cannot exceed a group's limit together. It has one
+// once there is nothing against it but that limit.
+type turn struct {
+	seat
+	isTaken bool
+}
+
+// joining is how many joins of one seat have a turn, and the number of the first.
+type joining struct {
+	joins  int
+	number uint64
+}
+
+// take gives a join its turn, if it has none yet, and returns the seats whose turn is not later, its own among them.
+func (r *Registry) take(turn *turn) (seats []seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.joining[place]++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.joining[place]--; r.joining[place] == 0 {
-			delete(r.joining, place)
+	own := r.joining[turn.seat]
+	if own == nil {
+		r.turns++
+		own = &joining{number: r.turns}
+		r.joining[turn.seat] = own
+	}
+	if !turn.isTaken {
+		turn.isTaken = true
+		own.joins++
+	}
+	for place, other := range r.joining {
+		if place.group == turn.group && other.number <= own.number {
+			seats = append(seats, place)
 		}
+	}
+	return seats
+}
+
+// release ends the turn of a join that is over: if it has joined, the view shows it.
+func (r *Registry) release(turn *turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !turn.isTaken {
+		return
+	}
+	if own := r.joining[turn.seat]; own.joins > 1 {
+		own.joins--
+	} else {
+		delete(r.joining, turn.seat)
 	}
 }
 
-func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (ledger.Plan, error) {
+func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, turn *turn, response *groupv1.JoinResponse) (ledger.Plan, error) {
 	group, message, err := r.find(asked.GetGroup(), "")
 	if err != nil {
 		return ledger.Plan{}, err
@@ -186,7 +221,7 @@ func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, resp
 		return ledger.Plan{}, fmt.Errorf("join group %q as %q: %w (%d)", asked.GetGroup(), asked.GetName(), ErrManySessions, maxSessions)
 	}
 	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
-		if err := r.checkRoom(asked.GetGroup(), int(limit)); err != nil {
+		if err := r.checkRoom(turn, int(limit)); err != nil {
 			return ledger.Plan{}, err
 		}
 	}
@@ -201,20 +236,17 @@ func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, resp
 	return plan, err
 }
 
-// checkRoom refuses a join if the members and the joins on their way, this one
-// among them, are more than the limit.
-func (r *Registry) checkRoom(group string, limit int) error {
-	r.mu.Lock()
-	joining := slices.Collect(maps.Keys(r.joining))
-	r.mu.Unlock()
-	members := r.view.MemberCount(group)
-	for _, place := range joining {
-		if _, shown := r.view.Member(group, place.member); place.group == group && !shown {
+// checkRoom refuses a join if the members and the joins whose turn is not later are more than the limit.
+func (r *Registry) checkRoom(turn *turn, limit int) error {
+	members := 0
+	for _, place := range r.take(turn) {
+		if _, shown := r.view.Member(place.group, place.member); !shown {
 			members++
 		}
 	}
+	members += r.view.MemberCount(turn.group) // in this order, so that whoever is shown just now is not left out
 	if members > limit {
-		return fmt.Errorf("join group %q: %w (%d)", group, ErrGroupFull, limit)
+		return fmt.Errorf("join group %q: %w (%d)", turn.group, ErrGroupFull, limit)
 	}
 	return nil
 }
