@@ -177,8 +177,8 @@ func (s ReplicationSpec) message() (*replicav1.ReplicationSpec, error) {
 var ErrMayGoOn = errors.New("it may have begun all the same, and go on")
 
 // Replicate begins a replication. It goes on by itself: WatchReplication says how, and
-// CancelReplication ends it. If ctx ends while a manager is asked, Replicate takes up to 2 s more, to cancel what may have begun; its error
-// is ErrMayGoOn, too, if it could not.
+// CancelReplication ends it. If ctx ends while a manager is asked, or that manager is lost and none takes its place in time, Replicate takes up
+// to 2 s more, to cancel what may have begun; its error is ErrMayGoOn, too, if it could not.
 func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replication, error) {
 	message, err := spec.message()
 	if err != nil {
@@ -191,16 +191,24 @@ func (c *Client) Replicate(ctx context.Context, spec ReplicationSpec) (Replicati
 		return newReplication(answer.GetReplication()), nil
 	}
 	err = wrap(err)
-	isOver := ctx.Err() != nil || CodeOf(err) == TimedOut || CodeOf(err) == Interrupted // managers may say so before ctx does
-	if isOver && asked.Addr != nil && !c.undoReplicate(ctx, request) {                  // without an address, no manager was asked
+	if mayHaveBegun(ctx, err, asked) && !c.undoReplicate(ctx, request) {
 		err = fmt.Errorf("%w: %w", err, ErrMayGoOn)
 	}
 	return Replication{}, err
 }
 
-// undoReplicate cancels a replication for whose answer nobody waited any more, and reports whether none goes on: a manager may have begun it,
-// or be about to. The same request once more tells which one that is. Unlike a join, it is of no use to whoever tries again after a
-// timeout: that is another replication, and this one would be in its way.
+// mayHaveBegun reports whether a manager may have done what it was asked for, though the call failed: its answer was not waited for, or it was
+// lost before it had answered and none that took its place said what became of it.
+func mayHaveBegun(ctx context.Context, err error, asked peer.Peer) bool {
+	if asked.Addr == nil { // no manager was asked
+		return false
+	}
+	return ctx.Err() != nil || slices.Contains([]Code{TimedOut, Interrupted, Unavailable}, CodeOf(err)) // managers may say that time is over before ctx does
+}
+
+// undoReplicate cancels a replication of whose answer nobody knows, and reports whether none goes on: a manager may have begun it, or be about
+// to. The same request once more tells which one that is. Unlike a join, it is of no use to whoever tries again after a timeout: that is
+// another replication, and this one would be in its way.
 func (c *Client) undoReplicate(ctx context.Context, request *replicav1.CreateReplicationRequest) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()

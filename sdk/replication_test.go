@@ -19,6 +19,7 @@ import (
 type unheard struct {
 	replicav1.ReplicationServiceClient
 	address  net.Addr // of the manager; nil if it is not reached
+	gone     error    // what is said in its place when it is lost as it begins; nil if nothing is said
 	again    error    // what it answers when it is asked again, if that is an error
 	asked    []*replicav1.CreateReplicationRequest
 	canceled []string
@@ -30,7 +31,10 @@ func (u *unheard) CreateReplication(ctx context.Context, request *replicav1.Crea
 			told.PeerAddr.Addr = u.address
 		}
 	}
-	if u.asked = append(u.asked, request); len(u.asked) == 1 || status.Code(u.again) == codes.DeadlineExceeded {
+	if u.asked = append(u.asked, request); len(u.asked) == 1 && u.gone != nil {
+		return nil, u.gone
+	}
+	if len(u.asked) == 1 || status.Code(u.again) == codes.DeadlineExceeded {
 		<-ctx.Done()
 	}
 	if err := ctx.Err(); err != nil {
@@ -45,7 +49,8 @@ func (u *unheard) CancelReplication(ctx context.Context, request *replicav1.Canc
 }
 
 // A replication that is given up while it begins does not go on without anybody knowing of it: it is canceled before Replicate returns, or the
-// error says that it may go on. Where no manager was asked, none is asked then.
+// error says that it may go on. So it is where the manager that begins it is lost, and none takes its place in time. Where no manager was
+// asked, none is asked then.
 func TestWhatIsGivenUpIsNotReplicated(t *testing.T) {
 	timeout := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Second)
@@ -55,6 +60,7 @@ func TestWhatIsGivenUpIsNotReplicated(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		return ctx, cancel
 	}
+	noLeader := status.Error(codes.Unavailable, "none leads")
 	for what, tt := range map[string]struct {
 		end             func(context.Context) (context.Context, context.CancelFunc)
 		manager         unheard
@@ -67,8 +73,11 @@ func TestWhatIsGivenUpIsNotReplicated(t *testing.T) {
 		"out of time":                 {end: timeout, manager: unheard{address: new(net.TCPAddr)}, asked: 2, canceled: 1, want: TimedOut, took: time.Second},
 		"no manager is reached":       {end: interrupt, asked: 1, want: Interrupted, took: time.Second},
 		"refused":                     {end: interrupt, manager: unheard{address: new(net.TCPAddr), again: status.Error(codes.FailedPrecondition, "no")}, asked: 2, want: Interrupted, took: time.Second},
-		"no manager leads":            {end: interrupt, manager: unheard{address: new(net.TCPAddr), again: status.Error(codes.Unavailable, "none leads")}, asked: 2, want: Interrupted, goesOn: true, took: time.Second},
+		"no manager leads":            {end: interrupt, manager: unheard{address: new(net.TCPAddr), again: noLeader}, asked: 2, want: Interrupted, goesOn: true, took: time.Second},
 		"the manager still says none": {end: timeout, manager: unheard{address: new(net.TCPAddr), again: status.Error(codes.DeadlineExceeded, "")}, asked: 2, want: TimedOut, goesOn: true, took: time.Second + undoTimeout},
+		"its manager is lost":         {end: timeout, manager: unheard{address: new(net.TCPAddr), gone: noLeader}, asked: 2, canceled: 1, want: Unavailable},
+		"lost, and no other leads":    {end: timeout, manager: unheard{address: new(net.TCPAddr), gone: noLeader, again: noLeader}, asked: 2, want: Unavailable, goesOn: true},
+		"nobody is there":             {end: timeout, manager: unheard{gone: noLeader}, asked: 1, want: Unavailable},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

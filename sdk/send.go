@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
@@ -98,13 +100,13 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 	request := &groupv1.CreateDeliveryRequest{
 		Group: s.member.Group, Sender: s.member.Name, Incarnation: s.member.Incarnation, Spec: spec, RequestId: requestID(),
 	}
-	answer, err := s.client.deliveries.CreateDelivery(ctx, request)
+	var asked peer.Peer
+	answer, err := s.client.deliveries.CreateDelivery(ctx, request, grpc.Peer(&asked))
 	if err != nil {
-		// The managers may have begun it all the same. They may also say that time is over before ctx does.
-		if code := CodeOf(wrap(err)); ctx.Err() != nil || code == TimedOut || code == Interrupted {
+		if err = wrap(err); mayHaveBegun(ctx, err, asked) {
 			go s.disown(request)
 		}
-		return nil, wrap(err)
+		return nil, err
 	}
 	return &Outgoing{
 		session: s, id: answer.GetDelivery().GetId(), latest: newDelivery(answer.GetDelivery()),
@@ -115,8 +117,8 @@ func (s *Session) begin(ctx context.Context, spec *groupv1.DeliverySpec) (*Outgo
 // disownTime is how long it may take to end a delivery that nobody sends.
 const disownTime = 10 * time.Second
 
-// disown ends a delivery that the managers may have begun when nobody waited for it any more: nobody would send it. It tries once: asked
-// again later, they might only then begin it.
+// disown ends a delivery that the managers may have begun without this side knowing: nobody would send it. It tries once: asked again
+// later, they might only then begin it.
 func (s *Session) disown(request *groupv1.CreateDeliveryRequest) {
 	ctx, cancel := context.WithTimeout(s.keeping, disownTime)
 	defer cancel()

@@ -24,7 +24,7 @@ func (d dialled) DialContext(ctx context.Context, _, address string) (net.Conn, 
 // After a move, the new address is dialled.
 func TestWhoWasMovedIsDialledThere(t *testing.T) {
 	network, at := make(dialled), newTransports([]string{"old:1"})
-	connection, err := at.dial(insecure.NewCredentials(), []grpc.DialOption{Over(network)})
+	connection, err := at.dial(insecure.NewCredentials(), callBriefly, []grpc.DialOption{Over(network)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,26 +28,6 @@ import (
 	"github.com/groupcast/groupcast/internal/pause"
 )
 
-// callPolicy retries what a manager could not do for the moment. That is safe: a
-// repeated change has one effect by its request_id, an enrolment by its
-// certificate request, and all other calls may be made twice. Only gRPC retries a call
-// that is UNAVAILABLE for a moment. What must be done however long it takes is
-// called again when all these attempts have failed: the SDK's seals and receipts, and a pod's
-// enrolment. A gatherer's session is not retried here: its client attaches again
-// itself, and says meanwhile what is in the way.
-const callPolicy = `{
-	"loadBalancingConfig": [{"round_robin": {}}],
-	"methodConfig": [{
-		"name": [{}],
-		"retryPolicy": {
-			"maxAttempts": 5, "initialBackoff": "0.5s", "maxBackoff": "4s", "backoffMultiplier": 2,
-			"retryableStatusCodes": ["UNAVAILABLE"]
-		}
-	}, {
-		"name": [{"service": "groupcast.gather.v1.GatherService", "method": "Attach"}]
-	}]
-}`
-
 // reconnect bounds how long a broken connection waits before it is tried again, and how
 // long one that was accepted may lead to nobody: a session has to find another manager in time.
 var reconnect = grpc.ConnectParams{
@@ -94,7 +74,7 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	u := &Uplink{transports: managers, files: files, security: security, log: log, config: config, opts: opts}
 	trusted := noted{credentials.NewTLS(security.Client(identity.Manager)), &u.handshakes}
 	telling := []grpc.DialOption{grpc.WithChainStreamInterceptor(u.reach.intercept), grpc.WithChainUnaryInterceptor(u.tellUnanswered)}
-	connection, err := managers.dial(trusted, append(telling, opts...))
+	connection, err := managers.dial(trusted, callFor, append(telling, opts...))
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +86,17 @@ func Dial(config Config, log *slog.Logger, opts ...grpc.DialOption) (*Uplink, er
 	return u, nil
 }
 
-func dial(endpoints []string, security *tls.Config, opts []grpc.DialOption) (*grpc.ClientConn, error) {
-	return newTransports(endpoints).dial(credentials.NewTLS(security), opts)
+func dial(endpoints []string, security *tls.Config, calls time.Duration, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+	return newTransports(endpoints).dial(credentials.NewTLS(security), calls, opts)
 }
 
-func (t *transports) dial(trusted credentials.TransportCredentials, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+// dial returns a connection on which calls are made again for so long.
+func (t *transports) dial(trusted credentials.TransportCredentials, calls time.Duration, opts []grpc.DialOption) (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient("groupcast:///managers", append([]grpc.DialOption{
 		grpc.WithResolvers(t.managers),
 		grpc.WithTransportCredentials(trusted),
-		grpc.WithDefaultServiceConfig(callPolicy),
+		grpc.WithDefaultServiceConfig(callPolicy()),
+		grpc.WithChainUnaryInterceptor(callAgain(calls)),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}, opts...)...)
@@ -126,7 +108,7 @@ func (t *transports) dial(trusted credentials.TransportCredentials, opts []grpc.
 
 // Gatherer returns a connection to whatever gatherer is at an address, with the same credentials.
 func (u *Uplink) Gatherer(address string, opts ...grpc.DialOption) (*grpc.ClientConn, error) {
-	return dial([]string{address}, u.security.Client(identity.Gatherer), opts)
+	return dial([]string{address}, u.security.Client(identity.Gatherer), callBriefly, opts)
 }
 
 // Named is a connection to the gatherer of a name, wherever it is.
@@ -138,7 +120,7 @@ type Named struct {
 // GathererNamed returns a connection to the gatherer of a name at one of its addresses; the gatherer has to prove the name.
 func (u *Uplink) GathererNamed(name string, addresses []string, opts ...grpc.DialOption) (*Named, error) {
 	at := newTransports(addresses)
-	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), opts)
+	connection, err := at.dial(credentials.NewTLS(u.security.Dial(identity.ID{Role: identity.Gatherer, Name: name}, "h2")), callBriefly, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +217,7 @@ func EnrollPod(ctx context.Context, config Config, role identity.Role, opts ...g
 }
 
 func enroll(ctx context.Context, config Config, ca identity.Fingerprint, asked *groupv1.EnrollRequest, opts []grpc.DialOption) (identity.ID, error) {
-	connection, err := dial(config.Endpoints, identity.EnrollTLS(ca, config.TrustDomain, time.Now), opts)
+	connection, err := dial(config.Endpoints, identity.EnrollTLS(ca, config.TrustDomain, time.Now), callFor, opts)
 	if err != nil {
 		return identity.ID{}, err
 	}

@@ -228,7 +228,20 @@ func (s *Server) checkRelay(ctx context.Context, relay identity.Peer, groupName,
 	if err := s.checkRevoked(ctx, identity.Peer{ID: identity.ID{Role: identity.Member, Name: member}, Stamp: relay.Stamp}); err != nil {
 		return err
 	}
-	return s.mayRelay(groupName, member)
+	return s.judge(ctx, func() error { return s.mayRelay(groupName, member) })
+}
+
+// judge returns why somebody may not do something, by what the view shows. Where this manager does not lead, its view may be behind that of the
+// one that let somebody in a moment ago: it refuses nobody before it has asked the store.
+func (s *Server) judge(ctx context.Context, may func() error) error {
+	refused := may()
+	if refused == nil || s.Leading.Registry() != nil {
+		return refused
+	}
+	if err := s.View.SyncSoon(ctx); err != nil {
+		return err
+	}
+	return may()
 }
 
 // mayRelay says why a member may not be an agent of its group.
@@ -274,13 +287,15 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 	if id.Role == identity.Operator {
 		return nil
 	}
-	if id.Role == identity.Replicator {
-		return s.mayDeliver(id, groupName)
-	}
-	if group.Includes(s.View.Identity(id).Groups, groupName) && !s.isReplications(groupName) {
-		return nil
-	}
-	return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+	return s.judge(ctx, func() error {
+		if id.Role == identity.Replicator {
+			return s.mayDeliver(id, groupName)
+		}
+		if group.Includes(s.View.Identity(id).Groups, groupName) && !s.isReplications(groupName) {
+			return nil
+		}
+		return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+	})
 }
 
 // mayDeliver refuses replicators in all groups except those in which a replication that they take part in is delivered, as long as it runs.

@@ -42,6 +42,7 @@ var codesOf = []daemon.Code{
 	{Err: ledger.ErrContention, Code: codes.Aborted, Reason: "CONTENTION"},
 	{Err: ledger.ErrNotLeading, Code: codes.Unavailable, Reason: "NOT_LEADING"},
 	{Err: ledger.ErrReplaced, Code: codes.FailedPrecondition, Reason: "REPLACED"},
+	{Err: group.ErrNotLetIn, Code: codes.PermissionDenied, Reason: "DENIED"},
 	{Err: group.ErrToken, Code: codes.Unauthenticated, Reason: "TOKEN_REFUSED"},
 	{Err: group.ErrTokenRole, Code: codes.FailedPrecondition, Reason: "TOKEN_ROLE"},
 	{Err: delivery.ErrNoReceivers, Code: codes.FailedPrecondition, Reason: "NO_RECEIVERS"},

@@ -44,6 +44,7 @@ func TestErrorsBecomeCodesAndReasons(t *testing.T) {
 		{ledger.ErrContention, codes.Aborted, "CONTENTION"},
 		{ledger.ErrNotLeading, codes.Unavailable, "NOT_LEADING"},
 		{ledger.ErrReplaced, codes.FailedPrecondition, "REPLACED"},
+		{group.ErrNotLetIn, codes.PermissionDenied, "DENIED"},
 		{group.ErrToken, codes.Unauthenticated, "TOKEN_REFUSED"},
 		{group.ErrTokenRole, codes.FailedPrecondition, "TOKEN_ROLE"},
 		{group.ErrDelivering, codes.FailedPrecondition, "GROUP_IN_USE"},

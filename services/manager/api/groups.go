@@ -34,10 +34,10 @@ func (g *groupService) DeleteGroup(ctx context.Context, req *groupv1.DeleteGroup
 }
 
 func (g *groupService) GetGroup(ctx context.Context, req *groupv1.GetGroupRequest) (*groupv1.GetGroupResponse, error) {
-	if err := g.server.mayUse(ctx, req.GetName()); err != nil {
+	if err := g.server.View.Sync(ctx); err != nil { // first: what the caller may see can have changed, too
 		return nil, err
 	}
-	if err := g.server.View.Sync(ctx); err != nil {
+	if err := g.server.mayUse(ctx, req.GetName()); err != nil {
 		return nil, err
 	}
 	_, message, found := g.server.View.Group(req.GetName())

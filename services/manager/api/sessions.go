@@ -116,14 +116,14 @@ func (s *sessionService) keepAttending(stream groupv1.SessionService_KeepSession
 }
 
 func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembersRequest) (*groupv1.ListMembersResponse, error) {
-	if err := s.server.mayUse(ctx, req.GetGroup()); err != nil {
-		return nil, err
-	}
 	after, limit, err := page(req.GetPageSize(), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.server.View.Sync(ctx); err != nil {
+	if err := s.server.View.Sync(ctx); err != nil { // first: what the caller may see can have changed, too
+		return nil, err
+	}
+	if err := s.server.mayUse(ctx, req.GetGroup()); err != nil {
 		return nil, err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {
@@ -134,10 +134,10 @@ func (s *sessionService) ListMembers(ctx context.Context, req *groupv1.ListMembe
 }
 
 func (s *sessionService) WatchMembers(req *groupv1.WatchMembersRequest, stream groupv1.SessionService_WatchMembersServer) error {
-	if err := s.server.mayUse(stream.Context(), req.GetGroup()); err != nil {
+	if err := s.server.View.SyncSoon(stream.Context()); err != nil {
 		return err
 	}
-	if err := s.server.View.SyncSoon(stream.Context()); err != nil {
+	if err := s.server.mayUse(stream.Context(), req.GetGroup()); err != nil {
 		return err
 	}
 	if _, _, found := s.server.View.Group(req.GetGroup()); !found {

@@ -3,8 +3,10 @@ package group
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
@@ -90,15 +92,39 @@ func (r *Registry) settleAccounts(ctx context.Context) {
 	}
 }
 
-// expelElsewhere ends a member's sessions in all but the groups that it may join.
-func (r *Registry) expelElsewhere(ctx context.Context, member string, groups []string) {
+// expelElsewhere ends a member's sessions in all but the groups that it may join, and reports whether all of them are ended.
+func (r *Registry) expelElsewhere(ctx context.Context, member string, groups []string) bool {
 	var ended []view.Member
 	for _, session := range r.view.SessionsOf(member, "") {
 		if !Includes(groups, session.GetGroup()) {
 			ended = append(ended, session)
 		}
 	}
-	r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended)
+	return r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended) == len(ended)
+}
+
+// noteMoved has a member's sessions in other groups ended soon.
+func (r *Registry) noteMoved(id identity.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.moved[id] = time.Now()
+}
+
+// settleMoved ends what sessions members have in groups that they may not join any more. What a token changed may be seen only after a while,
+// where it was not known whether it was written. A next leader need not know of it: sessions go on there only where their members may be.
+func (r *Registry) settleMoved(ctx context.Context) {
+	r.mu.Lock()
+	moved := maps.Clone(r.moved)
+	r.mu.Unlock()
+	for id, at := range moved {
+		known := r.view.Identity(id)
+		isDone := known.Changed == 0 || r.expelElsewhere(ctx, id.Name, known.Groups)
+		r.mu.Lock()
+		if isDone && time.Since(at) >= movedFor && r.moved[id].Equal(at) {
+			delete(r.moved, id)
+		}
+		r.mu.Unlock()
+	}
 }
 
 // giveGroups gives a member the groups of its account. One whose account is not in the configuration any more is put

@@ -16,6 +16,8 @@ var (
 	ErrGroupFull = errors.New("the group has as many members as its policy allows")
 	// ErrManySessions says that a member has as many sessions in the group as one may have.
 	ErrManySessions = errors.New("the member has as many sessions there as one may have: end some first")
+	// ErrNotLetIn says that a member is not let into the group, or not any more.
+	ErrNotLetIn = errors.New("not let into the group")
 	// ErrToken says that a join token is refused.
 	ErrToken = errors.New("join token refused")
 	// ErrTokenRole says that a token is for another role than the one that enrolls.

@@ -115,12 +115,13 @@ func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now t
 		}
 		r.log.Warn("join token refused", "reason", err)
 	}
-	if err == nil && id.Role == identity.Member {
-		r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)
+	if id.Role == identity.Member && (err != nil || !r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)) {
+		r.noteMoved(id) // the token is used, or may be, and nobody may ask again
 	}
 	return id, err
 }
 
+// redeem is Redeem for the token alone. With an error, it returns an identity if that may be let in all the same.
 func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, by []byte, now time.Time) (identity.ID, error) {
 	token, err := identity.ParseToken(text)
 	if err != nil {
@@ -138,6 +139,7 @@ func (r *Registry) redeem(ctx context.Context, text string, role identity.Role, 
 				return ledger.Plan{}, fmt.Errorf("decode token: %w", err)
 			}
 		}
+		redeemed = identity.ID{} // until this plan makes it one
 		switch isUsed := record.UsedBy != nil; {
 		case !token.Matches(record.Hash) || record.isOver(now): // also when there is none
 			return ledger.Plan{}, fmt.Errorf("%w: it is wrong, was used already, or has expired", ErrToken) // a used one is known until it expires

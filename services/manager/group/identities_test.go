@@ -1,8 +1,10 @@
 package group
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,10 +72,105 @@ func TestTokenWithoutEndIsGood(t *testing.T) {
 	}
 }
 
-// mustCreateToken makes a token at a time.
-func (r *Registry) mustCreateToken(t *testing.T, now time.Time) (text string) {
+// once is a context that is canceled when something is so.
+type once struct {
+	context.Context
+	isSo   func() bool
+	cancel context.CancelFunc
+}
+
+func (o once) look() {
+	if o.isSo() {
+		o.cancel()
+	}
+}
+
+func (o once) Done() <-chan struct{} {
+	o.look()
+	return o.Context.Done()
+}
+
+func (o once) Err() error {
+	o.look()
+	return o.Context.Err()
+}
+
+// A member that is let into another group does not keep its session in the former one, though whoever enrolls is interrupted as soon as the token
+// is used.
+func TestMemberIsPutOutThoughItsEnrolmentIsInterrupted(t *testing.T) {
+	t.Parallel()
+	r, alice := leading(t), identity.ID{Role: identity.Member, Name: "alice"}
+	r.mustCreateGroup(t, "models")
+	r.mustLetIn(t, "models")
+	r.mustJoin(t, alice, "models")
+	text := r.mustCreateToken(t, time.Now(), "logs")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	interrupted := once{ctx, func() bool { return Includes(r.view.Identity(alice).Groups, "logs") }, cancel}
+	_, _ = r.Redeem(interrupted, &groupv1.EnrollRequest{Token: text, CertificateRequest: []byte("a key")}, time.Now())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(running.Wait)
+	for deadline := time.Now().Add(Expiry / 2); ; time.Sleep(20 * time.Millisecond) {
+		if _, isJoined := r.view.Member("models", "alice"); !isJoined {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it keeps its session")
+		}
+	}
+	if end := r.view.SessionEnd("models", "alice"); end != groupv1.MemberState_MEMBER_STATE_EXPELLED {
+		t.Errorf("its session ended %v", end)
+	}
+}
+
+// A join that is on its way while its member is let into other groups alone is not carried out.
+func TestJoinDoesNotOutlastItsPermission(t *testing.T) {
+	t.Parallel()
+	r, alice := leading(t), identity.ID{Role: identity.Member, Name: "alice"}
+	r.mustCreateGroup(t, "models")
+	r.mustLetIn(t, "models")
+	asked := &groupv1.JoinRequest{Group: "models", Name: "alice"}
+	planned, err := r.planJoin(alice, asked, new(turn), new(groupv1.JoinResponse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.mustLetIn(t, "logs")
+	if _, err := r.store.Commit(t.Context(), r.term, planned.Conditions, planned.Changes); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("the join is written: %v", err)
+	}
+	if _, err := r.Join(t.Context(), alice, asked); !errors.Is(err, ErrNotLetIn) {
+		t.Errorf("it joins: %v", err)
+	}
+	r.mustJoin(t, identity.ID{Role: identity.Operator, Name: "admin"}, "models") // it may join as anybody
+}
+
+func (r *Registry) mustLetIn(t *testing.T, groups ...string) {
 	t.Helper()
-	asked := &groupv1.CreateTokenRequest{Role: "member", Name: "alice", Groups: []string{"models"}}
+	asked := &groupv1.EnrollRequest{Token: r.mustCreateToken(t, time.Now(), groups...), CertificateRequest: []byte("a key")}
+	if _, err := r.Redeem(t.Context(), asked, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *Registry) mustJoin(t *testing.T, as identity.ID, group string) {
+	t.Helper()
+	if _, err := r.Join(t.Context(), as, &groupv1.JoinRequest{Group: group, Name: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustCreateToken makes a token at a time, with which alice is let into groups; into models if none are named.
+func (r *Registry) mustCreateToken(t *testing.T, now time.Time, groups ...string) (text string) {
+	t.Helper()
+	if len(groups) == 0 {
+		groups = []string{"models"}
+	}
+	asked := &groupv1.CreateTokenRequest{Role: "member", Name: "alice", Groups: groups}
 	made, err := r.CreateToken(t.Context(), identity.ID{}, asked, identity.Fingerprint{}, now)
 	if err != nil {
 		t.Fatal(err)

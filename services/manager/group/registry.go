@@ -19,6 +19,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/liveness"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -43,6 +44,8 @@ const (
 	// accountInterval is how often the registry looks whether members have the groups of their ServiceAccounts. What there is to do is done at
 	// the beginning of a term, unless it fails.
 	accountInterval = time.Second
+	// movedFor is how long it may take until the view shows what a token has changed of a member, if that was written though it failed.
+	movedFor = time.Minute
 	// forgetHeard is how long it is known when a member was last heard: longer than any delivery asks for that.
 	forgetHeard = time.Hour
 	// forgetAgents is how long an agent, or a gatherer, that is offline stays listed.
@@ -83,12 +86,15 @@ type Registry struct {
 	managers     *liveness.Table[string] // this and the next belong to sweepManagers
 	sights       map[string]sight        // of managers, by name
 	gatherers    map[string]heard
-	led          time.Time              // since when
-	flaps        map[seat]*rate.Limiter // joins of one member
-	joining      map[seat]int           // joins on their way
-	heard        map[seat]time.Time     // when each member last joined or was heard, also where its session has ended since
-	changed      map[string]bool        // groups whose epoch is to grow
-	enrollFailed *rate.Limiter          // refused join tokens
+	led          time.Time                 // since when
+	flaps        map[seat]*rate.Limiter    // joins of one session
+	joins        map[string]*rate.Limiter  // what the joins of one member write, in bytes
+	moved        map[identity.ID]time.Time // members whose sessions in other groups are yet to be ended, and since when
+	joining      map[seat]*joining         // joins on their way
+	turns        uint64                    // how many have had a number
+	heard        map[seat]time.Time        // when each member last joined or was heard, also where its session has ended since
+	changed      map[string]bool           // groups whose epoch is to grow
+	enrollFailed *rate.Limiter             // refused join tokens
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
@@ -107,7 +113,9 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		gatherers:   make(map[string]heard),
 		led:         now,
 		flaps:       make(map[seat]*rate.Limiter),
-		joining:     make(map[seat]int),
+		moved:       make(map[identity.ID]time.Time),
+		joins:       make(map[string]*rate.Limiter),
+		joining:     make(map[seat]*joining),
 		heard:       make(map[seat]time.Time),
 		changed:     make(map[string]bool),
 		// Guessing 256 bits is hopeless; the limit keeps the log readable.
@@ -142,6 +150,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		{time.Minute, r.sweepGatherers},
 		{managersInterval, r.sweepManagers},
 		{accountInterval, r.settleAccounts},
+		{accountInterval, r.settleMoved},
 	} {
 		group.Go(func() error { return r.every(ctx, duty.every, duty.do) })
 	}

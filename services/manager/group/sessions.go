@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -37,6 +38,14 @@ const (
 	flapBurst = 10
 )
 
+// What the joins of one member write is remembered for an hour, under however many names and in however many groups. It may be so many bytes
+// a second: with short labels, some 16 joins. The burst has room for as many sessions as a member may have in a group, twice, with the longest.
+const (
+	joinCost  = 1 << 10 // of a join that says nothing
+	joinRate  = rate.Limit(16 << 10)
+	joinBurst = 4 << 20
+)
+
 // Join begins a session of a member.
 func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.JoinRequest) (*groupv1.JoinResponse, error) {
 	if err := checkJoin(asked); err != nil {
@@ -47,15 +56,15 @@ func (r *Registry) Join(ctx context.Context, caller identity.ID, asked *groupv1.
 		return nil, err
 	}
 	place := seat{asked.GetGroup(), asked.GetName()}
-	flaps := r.checkFlap(place)
-	release := r.reserve(place)
-	defer release()
+	flaps := r.checkFlap(place, joinCost+proto.Size(asked))
+	turn := &turn{seat: place}
+	defer r.release(turn)
 	response := new(groupv1.JoinResponse)
 	err = r.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
 		if flaps != nil {
 			return ledger.Plan{}, flaps // unless this very join was carried out already
 		}
-		return r.planJoin(asked, response)
+		return r.planJoin(caller, asked, turn, response)
 	})
 	if response.GetMember() != nil {
 		r.begun(sessionOf(response.GetMember()))
@@ -109,20 +118,25 @@ func checkPlace(problems *ledger.Checks, node string, addresses []string, labels
 	}
 }
 
-// checkFlap refuses a member that joins again and again.
-func (r *Registry) checkFlap(place seat) error {
+// checkFlap refuses a session that is joined again and again, and a member whose joins write too much.
+func (r *Registry) checkFlap(place seat, cost int) error {
 	if _, _, found := r.view.Group(place.group); !found {
 		return nil // planJoin reports that
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limiter, known := r.flaps[place]
-	if !known {
-		limiter = rate.NewLimiter(flapRate, flapBurst)
-		r.flaps[place] = limiter
+	now, member := time.Now(), identity.SessionOf(place.member)
+	if r.flaps[place] == nil {
+		r.flaps[place] = rate.NewLimiter(flapRate, flapBurst)
 	}
-	if !limiter.Allow() {
+	if r.joins[member] == nil {
+		r.joins[member] = rate.NewLimiter(joinRate, joinBurst)
+	}
+	if !r.flaps[place].AllowN(now, 1) {
 		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins group %q", place.member, place.group), Retry: time.Second}
+	}
+	if !r.joins[member].AllowN(now, cost) {
+		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins with much to say, or under ever new names,", member), Retry: time.Second}
 	}
 	return nil
 }
@@ -131,31 +145,71 @@ func (r *Registry) checkFlap(place seat) error {
 func (r *Registry) forgetFlaps(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for place, limiter := range r.flaps {
-		if limiter.Tokens() >= flapBurst {
-			delete(r.flaps, place)
-		}
-	}
+	maps.DeleteFunc(r.flaps, func(_ seat, limiter *rate.Limiter) bool { return limiter.Tokens() >= flapBurst })
+	maps.DeleteFunc(r.joins, func(_ string, limiter *rate.Limiter) bool { return limiter.Tokens() >= joinBurst })
 }
 
-// reserve counts a join on its way, so that joins at the same time cannot exceed a group's limit together.
-func (r *Registry) reserve(place seat) (release func()) {
+// turn is the place of a join among those that are on their way at the same time, so that they cannot exceed a group's limit together. It has one
+// once there is nothing against it but that limit.
+type turn struct {
+	seat
+	isTaken bool
+}
+
+// joining is how many joins of one seat have a turn, and the number of the first.
+type joining struct {
+	joins  int
+	number uint64
+}
+
+// take gives a join its turn, if it has none yet, and returns the seats whose turn is not later, its own among them.
+func (r *Registry) take(turn *turn) (seats []seat) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.joining[place]++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.joining[place]--; r.joining[place] == 0 {
-			delete(r.joining, place)
+	own := r.joining[turn.seat]
+	if own == nil {
+		r.turns++
+		own = &joining{number: r.turns}
+		r.joining[turn.seat] = own
+	}
+	if !turn.isTaken {
+		turn.isTaken = true
+		own.joins++
+	}
+	for place, other := range r.joining {
+		if place.group == turn.group && other.number <= own.number {
+			seats = append(seats, place)
 		}
+	}
+	return seats
+}
+
+// release ends the turn of a join that is over: if it has joined, the view shows it.
+func (r *Registry) release(turn *turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !turn.isTaken {
+		return
+	}
+	if own := r.joining[turn.seat]; own.joins > 1 {
+		own.joins--
+	} else {
+		delete(r.joining, turn.seat)
 	}
 }
 
-func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinResponse) (ledger.Plan, error) {
+func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, turn *turn, response *groupv1.JoinResponse) (ledger.Plan, error) {
 	group, message, err := r.find(asked.GetGroup(), "")
 	if err != nil {
 		return ledger.Plan{}, err
+	}
+	conditions := []store.Cond{store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed)}
+	if caller.Role == identity.Member { // it may have been let into other groups since it asked
+		known := r.view.Identity(caller)
+		if !Includes(known.Groups, asked.GetGroup()) {
+			return ledger.Plan{}, fmt.Errorf("join group %q as %s: %w", asked.GetGroup(), caller, ErrNotLetIn)
+		}
+		conditions = append(conditions, store.Unchanged(view.IdentityKey(caller), known.Changed))
 	}
 	roles, err := chooseRoles(asked.GetRoles(), message.GetPolicy().GetAllowedRoles())
 	if err != nil {
@@ -167,7 +221,7 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 		return ledger.Plan{}, fmt.Errorf("join group %q as %q: %w (%d)", asked.GetGroup(), asked.GetName(), ErrManySessions, maxSessions)
 	}
 	if limit := message.GetPolicy().GetLimits().GetMaxMembers(); limit > 0 && !rejoins {
-		if err := r.checkRoom(asked.GetGroup(), int(limit)); err != nil {
+		if err := r.checkRoom(turn, int(limit)); err != nil {
 			return ledger.Plan{}, err
 		}
 	}
@@ -178,24 +232,21 @@ func (r *Registry) planJoin(asked *groupv1.JoinRequest, response *groupv1.JoinRe
 	}
 	response.HeartbeatInterval, response.Expiry = durationpb.New(HeartbeatInterval), durationpb.New(Expiry)
 	plan, err := ledger.PutMessage(view.MemberKey(asked.GetGroup(), asked.GetName()), response.Member, current.Changed)
-	plan.Conditions = append(plan.Conditions, store.Unchanged(view.GroupKey(asked.GetGroup()), group.Changed))
+	plan.Conditions = append(plan.Conditions, conditions...)
 	return plan, err
 }
 
-// checkRoom refuses a join if the members and the joins on their way, this one
-// among them, are more than the limit.
-func (r *Registry) checkRoom(group string, limit int) error {
-	r.mu.Lock()
-	joining := slices.Collect(maps.Keys(r.joining))
-	r.mu.Unlock()
-	members := r.view.MemberCount(group)
-	for _, place := range joining {
-		if _, shown := r.view.Member(group, place.member); place.group == group && !shown {
+// checkRoom refuses a join if the members and the joins whose turn is not later are more than the limit.
+func (r *Registry) checkRoom(turn *turn, limit int) error {
+	members := 0
+	for _, place := range r.take(turn) {
+		if _, shown := r.view.Member(place.group, place.member); !shown {
 			members++
 		}
 	}
+	members += r.view.MemberCount(turn.group) // in this order, so that whoever is shown just now is not left out
 	if members > limit {
-		return fmt.Errorf("join group %q: %w (%d)", group, ErrGroupFull, limit)
+		return fmt.Errorf("join group %q: %w (%d)", turn.group, ErrGroupFull, limit)
 	}
 	return nil
 }
