@@ -193,6 +193,42 @@ func TestTreeOfTheParent(t *testing.T) {
 	s.wantFile("alice", "tree/inner/a", content)
 }
 
+// If the connections break while a gatherer lets the files of a bundle appear, none of them is sent again, and the command for each runs
+// once.
+func TestBundleThatIsFinishedIsNotSentAgain(t *testing.T) {
+	const files = 900
+	s := start(t, "--exec=sh,-c,echo once >>\"$0.done\"")
+	for i := range files {
+		s.file(fmt.Sprintf("tree/%d", i), uint64(i), 100)
+	}
+	way := &line{}
+	client, err := gather.Open(t.Context(), s.access(), s.grpc, gather.Options{As: "alice", Dialer: way})
+	s.must(err)
+	defer client.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- client.UploadTree(t.Context(), s.place("tree"), gather.FileOptions{}, nil) }()
+	s.await("the first files have appeared", func() bool {
+		there, _ := filepath.Glob(filepath.Join(s.store, "alice/tree/*"))
+		return len(there) > 0
+	})
+	way.set(true)
+	way.set(false)
+	s.must(<-ended)
+	if finished := s.metric("groupcast_gatherer_upload_seconds_count"); finished != 1 {
+		t.Errorf("%v uploads are finished, want one", finished)
+	}
+	s.await("the command has run for each", func() bool {
+		done, _ := filepath.Glob(filepath.Join(s.store, "alice/tree/*.done"))
+		return len(done) == files
+	})
+	for i := range files {
+		text, err := os.ReadFile(filepath.Join(s.store, fmt.Sprintf("alice/tree/%d.done", i)))
+		if s.must(err); string(text) != "once\n" {
+			t.Fatalf("the command for %d has run more than once: %q", i, text)
+		}
+	}
+}
+
 // Small files come in a few uploads, and are what they would be if each came by itself. Those that are there are not sent
 // again, and a gatherer that is killed meanwhile loses none.
 func TestSmallFilesComeTogether(t *testing.T) {

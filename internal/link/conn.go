@@ -22,7 +22,7 @@ const (
 	// heartbeat is the longest time for which a side is silent.
 	heartbeat = 500 * time.Millisecond
 	// leastProgress is how many bytes must come within the patience, so that nobody
-	// holds a link by dripping.
+	// holds a link by dripping. Those of a TLS record that is still coming count.
 	leastProgress = 256
 	// slowRate is the rate, in bytes per second, below which this package keeps to it itself. The kernel would send
 	// 64 KiB at once, and then nothing until these are paid for: for longer than a neighbour has patience.
@@ -51,7 +51,8 @@ type Conn struct {
 	window   int         // the window that the buffer was last made for; for SetWindow, which one goroutine calls
 
 	deadline  time.Time // until then there must be progress
-	progress  int64     // bytes that came since that was set
+	progress  int64     // bytes that came since that was set,
+	partial   int       // and encrypted ones, of a record that is not whole
 	rested    time.Time // when this side last read
 	gathering bool      // what has come waits a moment for more
 	bulk      bool      // a chunk came fast
@@ -242,7 +243,9 @@ func (c *Conn) readPayload(length uint32) ([]byte, error) {
 }
 
 func (c *Conn) readFull(p []byte) error {
-	c.raw.SetReadDeadline(time.Now().Add(patience))
+	c.gathering = false
+	c.expectProgress()
+	c.raw.SetReadDeadline(c.deadline)
 	if _, err := io.ReadFull(c.data, p); err != nil {
 		return c.silent(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,7 @@ const (
 // makes the records of a frame leave in full segments.
 type gate struct {
 	net.Conn
-	open   bool
+	link   *Conn // that is open; nil before, and in plaintext
 	header [recordHeader]byte
 	begun  int // bytes of the header that came
 	given  int // bytes of the header that were passed on
@@ -33,8 +34,8 @@ type gate struct {
 }
 
 func (g *gate) Read(p []byte) (int, error) {
-	if g.open {
-		return g.Conn.Read(p)
+	if g.link != nil {
+		return g.await(p)
 	}
 	if g.left == 0 && g.given == g.begun {
 		if err := g.next(); err != nil {
@@ -49,6 +50,19 @@ func (g *gate) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p[:min(len(p), g.left)])
 	g.left -= n
 	return n, err
+}
+
+// await reads what comes of a record. A whole one may take longer than a neighbour may be silent: what comes of it is progress.
+func (g *gate) await(p []byte) (int, error) {
+	for {
+		n, err := g.Conn.Read(p)
+		if g.link.partial += n; g.link.partial >= leastProgress {
+			g.link.expectProgress()
+		}
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !g.link.hasTime() {
+			return n, err
+		}
+	}
 }
 
 // next reads the header of the next record.

@@ -217,6 +217,6 @@ func established(raw net.Conn, held *gate, secure *tls.Conn, plaintext bool) *Co
 	if plaintext {
 		return &Conn{raw: raw, data: raw, gate: held}
 	}
-	held.open = true
-	return &Conn{raw: raw, data: secure, gate: held}
+	held.link = &Conn{raw: raw, data: secure, gate: held}
+	return held.link
 }

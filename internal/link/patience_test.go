@@ -65,11 +65,59 @@ func TestOwnTimeIsNotTheNeighbours(t *testing.T) {
 	}
 }
 
-// A neighbour that only drips is given up, however slow this side is.
-func TestDrippingIsSilence(t *testing.T) {
+// A neighbour behind a path so slow that a TLS record takes longer than it may be silent is not silent: what has come of the record shows that.
+func TestSlowPathIsNotSilence(t *testing.T) {
+	for _, plaintext := range []bool{false, true} {
+		for _, rate := range []simnet.Rate{4 << 10, 1 << 10} {
+			t.Run(fmt.Sprintf("rate=%d plaintext=%t", rate, plaintext), func(t *testing.T) {
+				file, content := randomFile(t, 48<<10)
+				to := emptyFile(t)
+				var store *sink
+				synctest.Test(t, func(t *testing.T) {
+					store = newSink(to, 0, 1<<20)
+					s := newSimulated(t)
+					parent, child := s.connect(plaintext)
+					s.net.Shape("parent", "child", simnet.Shape{Latency: time.Millisecond, Rate: rate})
+					fed, taken := transfer(t.Context(), parent, child, 0, &source{file: file, length: uint64(len(content))}, store)
+					if fed != nil || taken != nil {
+						t.Errorf("after %d bytes: fed: %v; taken: %v", store.Answer().Ack, fed, taken)
+					}
+				})
+				(&striped{TB: t}).wantArrived(store, content)
+			})
+		}
+	}
+}
+
+// A neighbour that falls silent in the middle of a TLS record is given up as soon as between two.
+func TestSilenceWithinARecord(t *testing.T) {
+	file, content := randomFile(t, 256<<10)
 	to := emptyFile(t)
 	synctest.Test(t, func(t *testing.T) {
-		parent, child := newSimulated(t).connect(true)
+		s := newSimulated(t)
+		parent, child := s.connect(false)
+		s.net.Shape("parent", "child", simnet.Shape{Latency: time.Millisecond, Rate: 4 << 10})
+		const long = 10 * time.Second
+		begun := time.Now()
+		time.AfterFunc(long, func() { s.net.CutOneWay("parent", "child") })
+		_, taken := transfer(t.Context(), parent, child, 0, &source{file: file, length: uint64(len(content))}, newSink(to, 0, 1<<20))
+		if took := time.Since(begun) - long; !errors.Is(taken, link.ErrSilent) || took < time.Second || took > 3*time.Second {
+			t.Errorf("%v after it fell silent: %v", took, taken)
+		}
+	})
+}
+
+// A neighbour that only drips is given up, however slow this side is.
+func TestDrippingIsSilence(t *testing.T) {
+	for _, plaintext := range []bool{false, true} {
+		t.Run(fmt.Sprintf("plaintext=%t", plaintext), func(t *testing.T) { dripping(t, plaintext) })
+	}
+}
+
+func dripping(t *testing.T, plaintext bool) {
+	to := emptyFile(t)
+	synctest.Test(t, func(t *testing.T) {
+		parent, child := newSimulated(t).connect(plaintext)
 		var dripping sync.WaitGroup
 		dripping.Go(func() {
 			for sent := (wire.Header{Type: wire.Data, Length: 1 << 20, TreeVersion: 1}).Append(nil); parent.Send(sent) == nil; sent = make([]byte, 1) {

@@ -30,8 +30,14 @@ const (
 
 // expectProgress starts the neighbour's time anew.
 func (c *Conn) expectProgress() {
-	c.rested, c.progress = time.Now(), 0
+	c.rested, c.progress, c.partial = time.Now(), 0, 0
 	c.deadline = c.rested.Add(patience)
+}
+
+// hasTime is called when the time to read has passed. It reports whether the neighbour has made progress since that time was set, so that it
+// has more of it.
+func (c *Conn) hasTime() bool {
+	return !c.gathering && time.Now().Before(c.deadline) && c.raw.SetReadDeadline(c.deadline) == nil
 }
 
 // excuse gives the neighbour back the time that has passed: this side spent it with what it had, and did not read.
@@ -138,6 +144,7 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 // fill reads what is there. In bulk it goes on as long as whole records come.
 func (c *Conn) fill(part []byte) (filled int, err error) {
 	for {
+		c.partial = 0
 		n, err := c.data.Read(part[filled:])
 		filled += n
 		if err != nil || !c.bulk || n < tlsRecord || filled == len(part) {

@@ -40,6 +40,10 @@ const (
 	LongPause  = time.Second
 )
 
+// refusedPause is the longest pause after which a stripe that was refused is opened again. It begins with LongPause, and doubles: a
+// neighbour may have had no place for a moment, or may never take so many.
+const refusedPause = time.Minute
+
 // errEnded says that a stripe was to join a link that has ended.
 var errEnded = errors.New("the link has ended")
 
@@ -57,7 +61,7 @@ type stripes struct {
 	kept     int     // this end keeps so many open,
 	wanted   int     // of so many that are asked for
 	done     bool    // everything that was wanted has come: none is opened again
-	taken    int     // the neighbour takes no more than these; 0 is not known
+	taken    int     // the neighbour took no more than these when it was last asked; 0 is not known
 	sent     uint64  // bytes of payload that ended stripes have sent,
 	received uint64  // and received
 }
@@ -134,11 +138,20 @@ func (s *stripes) refuse(stripe int) {
 	s.taken = min(cmp.Or(s.taken, stripe), stripe)
 }
 
-// takesNoMore returns how many stripes the neighbour takes at most, if it has refused one.
-func (s *stripes) takesNoMore() (most int, known bool) {
+// welcome notes that the neighbour has taken a stripe: what it has refused before may be taken, too.
+func (s *stripes) welcome(stripe int) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	return s.taken, s.taken > 0
+	if stripe >= s.taken {
+		s.taken = 0
+	}
+}
+
+// takesAtMost returns how many stripes the neighbour takes, as far as is known.
+func (s *stripes) takesAtMost() int {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	return cmp.Or(s.taken, parallel.Most)
 }
 
 // living returns how many stripes there are.
@@ -185,7 +198,7 @@ func (s *stripes) want(number int) {
 
 // keep runs a stripe, and opens it again until the link ends. The end that does not open stripes runs it once.
 func (s *stripes) keep(stripe int, conn *Conn) {
-	wait := time.Duration(0)
+	var wait, refused time.Duration
 	if conn != nil {
 		_ = s.Join(conn) // if the link ends, it says why
 		wait = FirstPause
@@ -195,14 +208,23 @@ func (s *stripes) keep(stripe int, conn *Conn) {
 			return
 		}
 		wait = min(max(2*wait, FirstPause), LongPause)
+		if stripe > s.takesAtMost() {
+			continue // the first of those that were refused is tried for all of them
+		}
 		conn, err := s.options.Open(s.ctx, stripe)
 		var refusal *wire.Refusal
 		if errors.As(err, &refusal) && !s.options.Steered {
 			s.refuse(stripe)
-			return
+			refused = min(max(2*refused, LongPause), refusedPause)
+			wait = refused
+			continue
 		}
-		if err == nil && s.lasts(conn) {
-			wait = FirstPause
+		if err != nil {
+			continue
+		}
+		s.welcome(stripe)
+		if s.lasts(conn) {
+			wait, refused = FirstPause, 0
 		}
 	}
 }

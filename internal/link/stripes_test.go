@@ -43,6 +43,7 @@ type striped struct {
 	pace     func(stripe int) time.Duration // of a stripe, before it is opened
 
 	mu       sync.Mutex
+	refuses  int          // so many stripes, the first that ask to join
 	carriers [][]*carrier // for each stripe, one carrier for each time that it was opened
 	feeding  *link.Feeding
 }
@@ -110,7 +111,15 @@ func (s *striped) serve(ctx context.Context, raw net.Conn, supply link.Supply, o
 		s.feeding = link.NewFeeding(ctx, asked.From, supply, options)
 	}
 	feeding := s.feeding
+	refused := asked.Join && s.refuses > 0
+	if refused {
+		s.refuses--
+	}
 	s.mu.Unlock()
+	if refused {
+		asked.Refuse(wire.Unknown, "no place now")
+		return
+	}
 	conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1, From: asked.From})
 	switch {
 	case err != nil:
@@ -261,6 +270,23 @@ func TestStripesDieAndComeBack(t *testing.T) {
 				t.Errorf("stripes were opened %d times again", again)
 			}
 		})
+	}
+}
+
+// A stripe that is refused, because the neighbour has no place for it at that time, joins the link later.
+func TestRefusedStripeJoinsLater(t *testing.T) {
+	s := newStriped(t)
+	s.pace, s.refuses = func(int) time.Duration { return 20 * time.Microsecond }, 2
+	file, content := randomFile(t, 48<<20)
+	supply, store := &source{file: file, length: uint64(len(content))}, newSink(emptyFile(t), 0, 8<<20)
+	if fed, taken := s.transfer(3, false, 0, supply, store); fed != nil || taken != nil {
+		t.Fatalf("fed: %v; taken: %v", fed, taken)
+	}
+	s.wantArrived(store, content)
+	for stripe, opened := range s.carriers[:3] {
+		if came := opened[len(opened)-1].came.Load(); came < 1<<20 {
+			t.Errorf("stripe %d, opened %d times, brought %d bytes at last", stripe, len(opened), came)
+		}
 	}
 }
 

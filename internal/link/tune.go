@@ -32,8 +32,7 @@ func (f *Feeding) tune(first *Conn) {
 		case <-f.ctx.Done():
 			return
 		case now := <-ticker.C:
-			most, known := f.takesNoMore()
-			if known && tuner.Limit(most, now) || tuner.Step(look.at(now, f.used())) {
+			if tuner.Limit(f.takesAtMost(), now) || tuner.Step(look.at(now, f.used())) {
 				f.choose(tuner.Choice())
 			} else {
 				f.handOut(tuner.Choice().Piece)

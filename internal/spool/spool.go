@@ -139,5 +139,12 @@ func (s *Spool) Reset() error {
 	return failed
 }
 
+// Files returns how many files are open.
+func (s *Spool) Files() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.files)
+}
+
 // Close gives back all room.
 func (s *Spool) Close() error { return s.Reset() }

@@ -187,6 +187,7 @@ func TestGathererThatWasMovedIsFound(t *testing.T) {
 type restarted struct {
 	gatherv1.GatherServiceClient
 	now      *attached
+	goesOn   bool     // it was not, and says so of a session that goes on
 	sessions []string // that it was asked in
 }
 
@@ -200,7 +201,9 @@ func (r *restarted) FindFiles(_ context.Context, request *gatherv1.FindFilesRequ
 	r.sessions = append(r.sessions, request.GetSession())
 	switch len(r.sessions) {
 	case 1:
-		r.now.end()
+		if !r.goesOn {
+			r.now.end()
+		}
 		ended, err := status.New(codes.FailedPrecondition, "the session has ended").WithDetails(&errdetails.ErrorInfo{Reason: "SESSION_ENDED"})
 		if err != nil {
 			return nil, err
@@ -213,16 +216,24 @@ func (r *restarted) FindFiles(_ context.Context, request *gatherv1.FindFilesRequ
 }
 
 // A gatherer that was started anew meanwhile, or was busy, is asked again what is there: the end of a tree, its empty directories, needs
-// the answer.
+// the answer. So is one that says that the session has ended, and then goes on with it.
 func TestWhatIsThereIsAskedAgain(t *testing.T) {
+	t.Run("another session", func(t *testing.T) { wantAskedAgain(t, false, "s0", "s1", "s1") })
+	t.Run("the same session", func(t *testing.T) { wantAskedAgain(t, true, "s0", "s0", "s0") })
+}
+
+func wantAskedAgain(t *testing.T, goesOn bool, sessions ...string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		gatherer := new(restarted)
+		gatherer := &restarted{goesOn: goesOn}
 		c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
 		c.life, c.end = context.WithCancel(t.Context())
 		defer c.attached.Wait()
 		defer c.end()
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
 		tree := &tree{client: c}
-		if _, err := tree.find(t.Context(), nil); err != nil || !slices.Equal(gatherer.sessions, []string{"s0", "s1", "s1"}) {
+		if _, err := tree.find(ctx, nil); err != nil || !slices.Equal(gatherer.sessions, sessions) {
 			t.Errorf("%v, asked in %v", err, gatherer.sessions)
 		}
 	})

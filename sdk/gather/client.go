@@ -82,6 +82,7 @@ type Client struct {
 	err      error                    // why there will be none
 	waiting  map[*upload]uint64
 	running  map[string]bool // paths of uploads that run
+	named    string          // the gatherer's name, which it has proven or has to prove before anything is sent; empty before it is known
 	changed  chan struct{}   // closed when any of these changes
 }
 
@@ -135,6 +136,19 @@ func (c *Client) Name() (string, error) {
 	}
 	id, err := c.uplink.ID()
 	return id.Name, err
+}
+
+// Gatherer returns the name that the gatherer has, whatever address was named, once it has let an upload begin; empty before that.
+func (c *Client) Gatherer() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.named
+}
+
+func (c *Client) knows(gatherer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.named = gatherer
 }
 
 // Close ends the session. Uploads that run end with an error whose reason is CLOSED, and can go on another time.
@@ -334,9 +348,17 @@ func (c *Client) standing() (standing, error) {
 	return standing{c.told.GetSession(), int(c.told.GetConnections()), c.told.GetPaused(), c.detached, c.reason, c.changed}, err
 }
 
+// sameSession is how long a session that a call said has ended may go on before it is tried again: earlier gatherers say so, too, to a
+// client that was away while its upload was opened, and is back with a session that goes on.
+const sameSession = 3 * time.Second
+
 // awaitSession waits for a session other than one that has ended, and returns it.
 func (c *Client) awaitSession(ctx context.Context, ended string) (string, error) {
 	c.attach()
+	var goesOn <-chan time.Time
+	if ended != "" {
+		goesOn = time.After(sameSession)
+	}
 	for {
 		now, err := c.standing()
 		if err != nil || now.session != "" && now.session != ended {
@@ -347,6 +369,8 @@ func (c *Client) awaitSession(ctx context.Context, ended string) (string, error)
 			return "", ctx.Err()
 		case <-c.life.Done():
 			return "", errClosed
+		case <-goesOn:
+			ended = ""
 		case <-now.changed:
 		}
 	}

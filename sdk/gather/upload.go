@@ -80,6 +80,8 @@ type upload struct {
 	opened func(offset uint64) error
 	// end returns length and root of all, once all was sent.
 	end func(ctx context.Context) (link.End, error)
+	// asked is how the gatherer was asked to finish it, as long as it is not known what came of that.
+	asked *gatherv1.FinishUploadRequest
 	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of that. The client's lock guards both.
 	hindered, hinderedBy string
 	// stuck is why nothing gets through, stuckSince since when. The client's lock guards both.
@@ -268,12 +270,18 @@ func reasonOf(err error) outlook {
 	return hopeless
 }
 
-// once opens the upload, feeds it, and finishes it when the gatherer has all.
+// once opens the upload, feeds it, and finishes it when the gatherer has all. If it was asked to finish it in an earlier session, it is
+// asked for the answer first: opened anew, what is finished by now would be sent again, and commands for a bundle's files run again.
 func (u *upload) once(ctx context.Context, session string) (path string, moved bool, err error) {
+	if u.asked != nil {
+		path, err := u.finish(ctx, session)
+		return path, false, err
+	}
 	answer, err := u.open(ctx, session)
 	if err != nil {
 		return "", false, err
 	}
+	u.client.knows(answer.GetGatherer())
 	if err := u.opened(answer.GetOffset()); err != nil {
 		return "", false, err
 	}
@@ -286,7 +294,8 @@ func (u *upload) once(ctx context.Context, session string) (path string, moved b
 	if err != nil {
 		return "", true, err
 	}
-	path, err = u.finish(ctx, session, answer.GetUpload(), end)
+	u.asked = &gatherv1.FinishUploadRequest{Upload: answer.GetUpload(), Length: end.Length, Root: end.Root[:]}
+	path, err = u.finish(ctx, session)
 	return path, true, err
 }
 
@@ -310,16 +319,34 @@ func (u *upload) open(ctx context.Context, session string) (*gatherv1.OpenUpload
 }
 
 // finish has the gatherer make the upload durable. That may take longer than one call lasts.
-func (u *upload) finish(ctx context.Context, session, id string, end link.End) (string, error) {
+func (u *upload) finish(ctx context.Context, session string) (string, error) {
 	for {
-		answer, err := u.client.rpc.FinishUpload(ctx, &gatherv1.FinishUploadRequest{Session: session, Upload: id, Length: end.Length, Root: end.Root[:]})
+		u.asked.Session = session
+		answer, err := u.client.rpc.FinishUpload(ctx, u.asked)
 		if err == nil {
+			u.asked = nil
 			return answer.GetPath(), nil
 		}
 		if err = sdk.Reported(err); sdk.CodeOf(err) != sdk.TimedOut || ctx.Err() != nil {
+			if isAnswered(err) {
+				u.asked = nil
+			}
 			return "", err
 		}
 	}
+}
+
+// isAnswered reports whether an error says what came of an upload that was to be finished: it has to be opened again.
+func isAnswered(err error) bool {
+	var known *sdk.Error
+	if !errors.As(err, &known) {
+		return false
+	}
+	switch known.Reason {
+	case "UPLOAD_UNKNOWN", "UNFINISHED", "BUSY", "DISK_FULL", "DAMAGED":
+		return true
+	}
+	return false
 }
 
 // feed sends over as many connections as the gatherer asks for, until the gatherer has all.

@@ -7,12 +7,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
@@ -87,6 +91,66 @@ func TestDataPortThatIsNotReached(t *testing.T) {
 			}})
 			if sdk.CodeOf(err) != sdk.TimedOut || !strings.Contains(err.Error(), want) || !last.Ended {
 				t.Errorf("%s: it ends with %v, at last %+v", what, err, last)
+			}
+		})
+	}
+}
+
+// finishing is a gatherer whose answers to FinishUpload are given, the last of them again and again.
+type finishing struct {
+	crowded
+	answers []error
+	asked   []string // for which uploads
+	opened  int
+}
+
+func (f *finishing) OpenUpload(context.Context, *gatherv1.OpenUploadRequest, ...grpc.CallOption) (*gatherv1.OpenUploadResponse, error) {
+	f.opened++
+	return nil, status.Error(codes.PermissionDenied, "no more in this test")
+}
+
+func (f *finishing) FinishUpload(_ context.Context, request *gatherv1.FinishUploadRequest, _ ...grpc.CallOption) (*gatherv1.FinishUploadResponse, error) {
+	f.asked = append(f.asked, request.GetUpload())
+	err := f.answers[0]
+	f.answers = f.answers[min(1, len(f.answers)-1):]
+	return &gatherv1.FinishUploadResponse{Path: "alice/dir"}, err
+}
+
+// If the connection breaks while an upload is finished, the gatherer is asked again what came of that. It is opened again, and a bundle
+// sent again, only if the gatherer does not know, or says that it has to be.
+func TestWhatIsFinishedIsNotSentAgain(t *testing.T) {
+	because := func(code codes.Code, reason string) error {
+		answer, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Err()
+	}
+	broken := status.Error(codes.Unavailable, "connection reset by peer")
+	for what, tt := range map[string]struct {
+		answers []error
+		opened  int
+	}{
+		"it breaks twice":        {[]error{broken, broken, nil}, 0},
+		"the session ends":       {[]error{broken, because(codes.FailedPrecondition, "SESSION_ENDED"), nil}, 0},
+		"the gatherer is anew":   {[]error{broken, because(codes.NotFound, "UPLOAD_UNKNOWN"), nil}, 1},
+		"what came is damaged":   {[]error{broken, because(codes.DataLoss, "DAMAGED"), nil}, 1},
+		"the disk has no room":   {[]error{because(codes.Unavailable, "DISK_FULL"), nil}, 1},
+		"not all of it has come": {[]error{because(codes.Aborted, "UNFINISHED"), nil}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			gatherer := &finishing{answers: tt.answers}
+			c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			u := &upload{client: c, spec: &gatherv1.UploadSpec{Path: "dir/bundle", Bundle: true}, asked: &gatherv1.FinishUploadRequest{Upload: "07"}}
+			path, err := u.carryOn(t.Context())
+			if gatherer.opened != tt.opened || (path == "alice/dir") != (tt.opened == 0) || (err == nil) != (tt.opened == 0) {
+				t.Errorf("%s: opened %d times, %q, %v", what, gatherer.opened, path, err)
+			}
+			if asked := slices.Compact(gatherer.asked); len(asked) != 1 || asked[0] != "07" {
+				t.Errorf("%s: asked for %v", what, gatherer.asked)
 			}
 		})
 	}

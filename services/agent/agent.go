@@ -107,7 +107,7 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 	return group.Wait()
 }
 
-// keptMost returns of how many ended deliveries something may be kept: as many as half of the files that may be open.
+// keptMost returns in how many files ended deliveries may be kept: half of those that may be open.
 func keptMost() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -130,6 +131,35 @@ func TestFollowMissesNothingOfARotation(t *testing.T) {
 	l.wantTold()
 }
 
+// A name may be a link to a file elsewhere, which is rotated there. What was never seen of that is found by the file's own name, and the
+// file that was read is found while nothing has that name.
+func TestFollowMissesNothingBehindALink(t *testing.T) {
+	l, own := newLog(t), newLog(t)
+	own.name = filepath.Join(filepath.Dir(own.name), "0.log")
+	l.must(errors.Join(os.Mkdir(filepath.Join(filepath.Dir(l.name), "containers"), 0o700), os.Symlink(own.name, l.name)))
+	l.name = filepath.Join(filepath.Dir(l.name), "containers", "x.log")
+	l.must(os.Symlink("../app.log", l.name)) // which is a link, too
+	own.write("", "one ")
+	f := l.follow(0)
+	l.want(f, "one ")
+	l.must(f.close())
+	own.write("", "late ")
+	own.rename("", ".20261122-100000")
+	own.write("", "two ")
+	own.rename("", ".20261122-110000")
+	own.write("", "three ")
+	f = l.follow(4)
+	l.want(f, "late two three ")
+	l.must(f.close())
+	own.write("", "later ")
+	own.rename("", ".20261122-120000")
+	f = l.follow(4 + 15)
+	l.want(f, "later ")
+	own.write("", "four ")
+	l.want(f, "four ")
+	l.wantTold()
+}
+
 // A file that is cut in place is read from its beginning, even if it has more than before when it is looked at again.
 func TestFollowOfWhatIsCutAndGrows(t *testing.T) {
 	l := newLog(t)
@@ -213,6 +243,32 @@ func TestFollowForgetsWhatIsStored(t *testing.T) {
 	l.wantTold()
 }
 
+// Following can be begun while nothing has the name, as just after a rotation, if a file is known that had it: its rest is read first. A
+// name that nothing ever had is a mistake.
+func TestFollowBeginsWithoutTheName(t *testing.T) {
+	l := newLog(t)
+	u := &upload{follow: true, path: "app.log", state: l.state}
+	missing := func() error {
+		_, err := u.openBook("alice", l.name, func(string) {})
+		return cmp.Or(u.check(l.name), err)
+	}
+	if err := missing(); exitStatus(err) != exitUsage {
+		t.Errorf("what was never there: %v", err)
+	}
+	l.write("", "one ")
+	f := l.follow(0)
+	l.want(f, "one ")
+	l.must(f.close())
+	l.write("", "late ")
+	l.rename("", ".1")
+	l.must(missing())
+	f = l.follow(4)
+	l.want(f, "late ")
+	l.write("", "two ")
+	l.want(f, "two ")
+	l.wantTold()
+}
+
 // A book that was kept for one file is not taken for that of another, and one that cannot be read is made anew.
 func TestFollowStateIsOfOneFile(t *testing.T) {
 	l := newLog(t)
@@ -221,6 +277,19 @@ func TestFollowStateIsOfOneFile(t *testing.T) {
 	_, err := openBook(l.state, bookOf{File: "other", Stream: "app.log"}, func(string) {})
 	if exitStatus(err) != exitUsage {
 		t.Errorf("the state of another file: %v", err)
+	}
+	alice := bookOf{File: l.name, Stream: "app.log", Client: "alice"}
+	for _, gatherer := range []string{"g", "other", "g"} { // an earlier version has said neither whose it is nor where
+		book, err := openBook(l.state, alice, func(string) {})
+		l.must(err)
+		if err := book.is(gatherer); exitStatus(err) == exitUsage != (gatherer == "other") {
+			t.Errorf("the state of a stream at g, for one at %s: %v", gatherer, err)
+		}
+		book.write()
+	}
+	_, err = openBook(l.state, bookOf{File: l.name, Stream: "app.log", Client: "bob"}, func(string) {})
+	if exitStatus(err) != exitUsage {
+		t.Errorf("the state of another client: %v", err)
 	}
 	l.must(os.WriteFile(l.state, []byte("{"), 0o600))
 	l.want(l.follow(3), "3456789")
@@ -331,12 +400,11 @@ func TestFollowAfterAPowerCut(t *testing.T) {
 }
 
 func TestRotatedNames(t *testing.T) {
-	f := &following{name: "/var/log/app.log"}
 	for name, want := range map[string]bool{
 		"app.log.1": true, "app.log-20261122": true, "app-2026-11-22.log": true, "app.1.log": true, "app.log.2026-11-22T10:00:00": true,
 		"app.log": false, "app.log.1.gz": false, "app.log.bak": false, "application.log": false, "app.log.": false, "app1.log": false,
 	} {
-		if f.rotated(name) != want {
+		if rotated("app.log", name) != want {
 			t.Errorf("%s: %v, want %v", name, !want, want)
 		}
 	}

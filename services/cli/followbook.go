@@ -36,6 +36,10 @@ type (
 	bookOf struct {
 		File   string `json:"file"`
 		Stream string `json:"stream"`
+		// Client and Gatherer are whose stream it is, and at which gatherer, by the name that that has proven. A book of an earlier version,
+		// or one that was made before the gatherer was reached, does not say.
+		Client   string `json:"client,omitempty"`
+		Gatherer string `json:"gatherer,omitempty"`
 	}
 	bookFile struct {
 		bookOf
@@ -66,16 +70,69 @@ func openBook(path string, of bookOf, warn func(line string)) (*followBook, erro
 		b.warn(fmt.Sprintf("what is remembered in %s cannot be read, and is made anew: %v", path, err))
 		return b, nil
 	}
-	if kept.bookOf != of {
-		return nil, usageError{fmt.Errorf("--state %s is of %s, uploaded as %s: name another for %s as %s", path, kept.File, kept.Stream, of.File, of.Stream)}
+	if !kept.fits(of) {
+		return nil, usageError{fmt.Errorf("--state %s is of %v: name another for %v", path, kept.bookOf, of)}
 	}
+	b.of.Gatherer = kept.Gatherer
 	b.pieces = kept.Pieces
 	b.rebooted = kept.Boot != "" && boot() != "" && kept.Boot != boot()
 	return b, nil
 }
 
+// openBook opens the book that remembers which files were read. It has to know one if nothing has the name now, as between a rotation and
+// the next line that is written.
+func (u *upload) openBook(client, name string, say func(line string)) (*followBook, error) {
+	book, err := u.bookFor(client, name, say)
+	if err == nil && len(book.pieces) == 0 {
+		if _, missing := os.Stat(name); errors.Is(missing, fs.ErrNotExist) {
+			err = usageError{missing}
+		}
+	}
+	return book, err
+}
+
+func (u *upload) bookFor(client, name string, say func(line string)) (*followBook, error) {
+	of := bookOf{File: name, Stream: u.path, Client: client}
+	if u.state != "" {
+		return openBook(u.state, of, say)
+	}
+	path, none := bookPath(u.to, of)
+	book, err := openBook(path, of, say)
+	if none != nil {
+		book.cannot(none)
+	}
+	return book, err
+}
+
+// fits reports whether a book may be about something else that is said.
+func (b bookOf) fits(of bookOf) bool {
+	return b.File == of.File && b.Stream == of.Stream && (b.Client == "" || b.Client == of.Client) && (b.Gatherer == "" || of.Gatherer == "" || b.Gatherer == of.Gatherer)
+}
+
+func (b bookOf) String() string {
+	text := fmt.Sprintf("%s, uploaded as %s", b.File, b.Stream)
+	if b.Client != "" {
+		text += " of " + b.Client
+	}
+	if b.Gatherer != "" {
+		text += " to " + b.Gatherer
+	}
+	return text
+}
+
+// is says at which gatherer the stream is. It returns an error if the book is of a stream at another, which has other offsets.
+func (b *followBook) is(gatherer string) error {
+	at := b.of
+	at.Gatherer = gatherer
+	if !b.of.fits(at) {
+		return usageError{fmt.Errorf("--state %s is of %v: name another for %s, or remove \"gatherer\" from it if that is the same one under another name", b.path, b.of, gatherer)}
+	}
+	b.of = at
+	return nil
+}
+
 // bookPath returns where a book is kept by default, under a name that is made of what the book is about.
-func bookPath(gatherer, client string, of bookOf) (string, error) {
+func bookPath(gatherer string, of bookOf) (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
 		home, err := os.UserHomeDir()
@@ -84,7 +141,7 @@ func bookPath(gatherer, client string, of bookOf) (string, error) {
 		}
 		dir = filepath.Join(home, ".local", "state")
 	}
-	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %q", gatherer, client, of.Stream, of.File)))
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q %q %q %q", gatherer, of.Client, of.Stream, of.File)))
 	return filepath.Join(dir, "groupcast", "follow", hex.EncodeToString(sum[:16])+".json"), nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -105,11 +106,8 @@ func look(path string) (*os.File, piece, uint64) {
 
 // beside returns the files whose names fit, in the directory of the followed name and, if that is a link, in that of its target.
 func (f *following) beside(fits func(name string) bool) (paths []string) {
-	dirs := []string{filepath.Dir(f.name)}
-	if target, err := filepath.EvalSymlinks(f.name); err == nil && filepath.Dir(target) != dirs[0] {
-		dirs = append(dirs, filepath.Dir(target))
-	}
-	for _, dir := range dirs {
+	dirs := []string{filepath.Dir(f.name), filepath.Dir(f.target())}
+	for _, dir := range slices.Compact(dirs) {
 		entries, _ := os.ReadDir(dir) // it returns what it could read
 		for _, entry := range entries {
 			if entry.Type().IsRegular() && fits(entry.Name()) {
@@ -118,6 +116,29 @@ func (f *following) beside(fits func(name string) bool) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// mostLinks is how many links may lead to a file, one after the other: the kernel follows no more.
+const mostLinks = 40
+
+// target returns the name that the followed name leads to, if that is a link. While a log is rotated, nothing may have it.
+func (f *following) target() string {
+	name := f.name
+	for range mostLinks {
+		next, err := os.Readlink(name)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(next) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(name)) // .. is the directory above that
+			if err != nil {
+				break
+			}
+			next = filepath.Join(dir, next)
+		}
+		name = next
+	}
+	return name
 }
 
 // successor opens the file that comes after the one that was read: one that was rotated away before
@@ -151,7 +172,11 @@ func (f *following) successor() (*os.File, piece, error) {
 // of the kernel's clock as other, are named like rotated files, and were written to after one was. A copy that is made of a file before
 // it is cut was not.
 func (f *following) between(one, other piece) (oldest *os.File, found piece) {
-	for _, path := range f.beside(f.rotated) {
+	bases := []string{filepath.Base(f.name), filepath.Base(f.target())}
+	isRotated := func(name string) bool {
+		return slices.ContainsFunc(bases, func(base string) bool { return rotated(base, name) })
+	}
+	for _, path := range f.beside(isRotated) {
 		file, here, _ := look(path)
 		if file == nil {
 			continue
@@ -168,10 +193,9 @@ func (f *following) between(one, other piece) (oldest *os.File, found piece) {
 	return oldest, found
 }
 
-// rotated reports whether a name is one that a rotation gives: the followed name with a number or a date after it, or before its
-// extension.
-func (f *following) rotated(name string) bool {
-	base := filepath.Base(f.name)
+// rotated reports whether a name is one that a rotation gives a file whose name was base: that with a number or a date after it, or
+// before its extension.
+func rotated(base, name string) bool {
 	if suffix, is := strings.CutPrefix(name, base); is {
 		return isNumbered(suffix)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,8 @@ func (u *upload) check(what string) error {
 	}
 	info, err := os.Stat(what)
 	switch {
+	case u.follow && errors.Is(err, fs.ErrNotExist):
+		return nil // openBook tells whether a file had the name
 	case err != nil || !u.follow:
 		return err
 	case info.IsDir():
@@ -266,30 +269,23 @@ func (a *app) uploadFollowed(ctx context.Context, client *gather.Client, u *uplo
 	}
 	u.path = cmp.Or(u.path, filepath.Base(name))
 	say := func(line string) { shown.say("groupcast: " + line) }
-	book, err := u.openBook(client, name, say)
+	as, err := client.Name()
+	if err != nil {
+		return err
+	}
+	book, err := u.openBook(as, name, say)
 	if err != nil {
 		return err
 	}
 	shown.stored = book.stored.Store
-	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) { return follow(ctx, name, offset, book, say) })
-}
-
-// openBook opens the book that remembers which files were read.
-func (u *upload) openBook(client *gather.Client, name string, say func(line string)) (*followBook, error) {
-	of, path := bookOf{File: name, Stream: u.path}, u.state
-	if path != "" {
-		return openBook(path, of, say)
-	}
-	as, err := client.Name()
-	if err != nil {
-		return nil, err
-	}
-	path, none := bookPath(u.to, as, of)
-	book, err := openBook(path, of, say)
-	if none != nil {
-		book.cannot(none)
-	}
-	return book, err
+	return a.uploadStream(ctx, client, u, shown, func(offset uint64) (io.Reader, error) {
+		if u.state != "" { // the name of any other has in it where the gatherer is
+			if err := book.is(client.Gatherer()); err != nil {
+				return nil, err
+			}
+		}
+		return follow(ctx, name, offset, book, say)
+	})
 }
 
 // uploadStream uploads a stream. If it is interrupted, the stream ends: what was read is uploaded first, as

@@ -93,6 +93,7 @@ func (b Bounds) within(stripes int) int {
 // Tuner decides for one link.
 type Tuner struct {
 	bounds Bounds
+	own    int // the most that they allowed at first
 	choice Choice
 	since  Facts // when the present measurement began; zero while the link settles
 	looked Facts // at the last step
@@ -126,7 +127,7 @@ var opposite = map[trial]trial{up: down, down: up}
 // measured when it was opened. earlier is the number of stripes that an earlier link between the
 // two ended with, or zero.
 func New(rtt time.Duration, earlier int, bounds Bounds) *Tuner {
-	t := &Tuner{bounds: bounds, rest: firstRest}
+	t := &Tuner{bounds: bounds, own: bounds.within(Most), rest: firstRest}
 	t.choice = t.begin(rtt, earlier)
 	if t.choice.Reason == Begun {
 		t.lossy.suggests = min(1+int(rtt/eachRTT), lossyMost)
@@ -233,9 +234,9 @@ func (l *losses) sees(facts Facts) bool {
 	return facts.At.After(l.until) && (facts.Busy-l.since.Busy).Seconds() >= busyEnough*facts.At.Sub(l.since.At).Seconds()
 }
 
-// Limit bounds the number of stripes by what the neighbour takes, and reports whether it has changed the choice.
+// Limit bounds the number of stripes by what the neighbour takes now, and reports whether it has changed the choice.
 func (t *Tuner) Limit(most int, at time.Time) (changed bool) {
-	t.bounds.Most = min(t.bounds.within(Most), most)
+	t.bounds.Most = min(t.own, most)
 	if t.choice.Stripes <= t.bounds.Most {
 		return false
 	}

@@ -424,4 +424,8 @@ func TestNoMoreThanTheNeighbourTakes(t *testing.T) {
 	if n := r.Choice().Stripes; n < 2 {
 		t.Errorf("it has %d in the end, where each carries as much as the first", n)
 	}
+	r.Limit(parallel.Most, r.facts.At)
+	if most := r.on(time.Minute).Choice().Stripes; most <= 3 {
+		t.Errorf("it has %d when the neighbour takes more", most)
+	}
 }

@@ -152,14 +152,14 @@ func (d *delivery) unwelcome(asked *link.Asked, name string) *link.Bye {
 func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	from := asked.From
 	d.mu.Lock()
+	for d.children[name] != nil && d.children[name].link != nil { // the earlier link has to be gone before its place is taken
+		d.children[name].close()
+		d.quiet.Wait()
+	}
 	c := d.children[name]
 	if c == nil {
 		c = &child{}
 		d.children[name] = c
-	}
-	for c.link != nil { // the earlier link has to be gone before its place is taken
-		c.close()
-		d.quiet.Wait()
 	}
 	c.dismissed = !d.account.Expects(name)
 	supply := &supply{d, c, name}
@@ -207,6 +207,7 @@ func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
 		d.part(func() { d.account.Detach(s.name) })
+		d.forget(s.name)
 		d.quiet.Broadcast()
 	})
 }
@@ -303,6 +304,19 @@ func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 }
 
 // All functions below are called with d.mu held.
+
+// isChild reports whether the tree has somebody as a child here.
+func (d *delivery) isChild(name string) bool {
+	return slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
+}
+
+// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more, and if it comes
+// back, it says where it is. That it lied is not forgotten. A delivery that has ended may have no children, but it is told what their links carried.
+func (d *delivery) forget(name string) {
+	if c := d.children[name]; c.link == nil && c.givenUp != lied && !d.isChild(name) && !d.assignment.GetEnded() {
+		delete(d.children, name)
+	}
+}
 
 // isPast reports whether what follows an offset can no longer be had: the delivery has ended, so that the
 // sender brings nothing, and the cache does not hold it.

@@ -346,7 +346,7 @@ func since(at time.Time) *durationpb.Duration {
 // tree sends it again.
 func (d *delivery) forgive() {
 	for name, c := range d.children {
-		if c.givenUp == tooSlow && !slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name }) {
+		if c.givenUp == tooSlow && !d.isChild(name) {
 			c.givenUp = faultless
 		}
 	}
@@ -378,6 +378,7 @@ func (d *delivery) expectChildren() {
 		if c.link != nil && !slices.Contains(names, name) {
 			c.dismissed = true
 		}
+		d.forget(name)
 	}
 }
 

@@ -3,7 +3,10 @@ package relay
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/noroom"
@@ -48,10 +51,25 @@ type shortage struct {
 	told    bool          // the log has it
 }
 
-// giveRoom gives back some room on the disk, and reports whether there was any to give back: what is kept of a delivery that has
+// lacks reports whether what kept deliveries have was lacking: room on the disk, or files that may be open.
+func lacks(err error) bool { return noroom.Is(err) || lacksFiles(err) }
+
+// lacksFiles reports whether no more files may be open.
+func lacksFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
+// tryFile returns why no file can be opened; nil if one can.
+func tryFile() error {
+	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// giveRoom gives back some room on the disk, and the files in which it was, and reports whether there was any to give back: what is kept of a delivery that has
 // ended or, if there is none, what all children have of those that run.
 func (h *Hub) giveRoom() (gave bool) {
-	if h.giveUpKept(1) > 0 {
+	if h.giveUpKept() {
 		return true
 	}
 	for _, d := range h.all() {
@@ -130,7 +148,7 @@ func (d *delivery) unfit() *refusal {
 		return why
 	}
 	failed := d.hub.Cache.Fits()
-	if noroom.Is(failed) && d.hub.giveRoom() {
+	if lacks(failed) && d.hub.giveRoom() {
 		failed = d.hub.Cache.Fits()
 	}
 	d.update(func() {

@@ -37,7 +37,7 @@ type Env struct {
 	// Contacts are the agents that are known. The hub closes them.
 	Contacts *link.Contacts
 	Metrics  *Metrics
-	// Kept is of how many ended deliveries something is kept, at most: each has a file open.
+	// Kept is how many files are kept open of ended deliveries, at most.
 	Kept int
 	// Stripes are how many connections a link may have; the zero Bounds are one.
 	Stripes parallel.Bounds
@@ -371,11 +371,11 @@ func (h *Hub) Credit() (bytes uint64) {
 const spareInterval = time.Second
 
 // spareDisk gives back what is kept of deliveries that have ended, one after the other, while others have filled the cache's
-// disk, until ctx is done.
+// disk, or no more files can be opened, until ctx is done.
 func (h *Hub) spareDisk(ctx context.Context) {
 	for pause.For(ctx, spareInterval) {
-		if h.Cache.Short() {
-			h.giveUpKept(1)
+		if h.Cache.Short() || lacksFiles(tryFile()) {
+			h.giveUpKept()
 		}
 	}
 }
@@ -390,27 +390,30 @@ func (h *Hub) spareRoom(ctx context.Context) {
 			return
 		case <-pressure:
 		}
-		h.giveUpKept(1)
+		h.giveUpKept()
 		pressure = h.Cache.Pressure() // whoever has said so again meanwhile has some now, or says so once more
 	}
 }
 
-// boundKept gives back what is kept of more deliveries than may be.
+// boundKept gives back what is kept in more files than may be.
 func (h *Hub) boundKept() {
-	kept := 0
-	for _, d := range h.all() {
-		if !d.endedAt().IsZero() && d.held() > 0 {
-			kept++
-		}
-	}
-	if kept > h.Kept {
-		h.giveUpKept(kept - h.Kept)
+	for h.keptFiles() > h.Kept && h.giveUpKept() {
 	}
 }
 
-// giveUpKept gives back what is kept of a number of deliveries, because others need the room: first of those whose beginning is gone,
-// which few members can still use, then of those that ended first. It returns of how many it did.
-func (h *Hub) giveUpKept(number int) (gave int) {
+// keptFiles returns in how many files ended deliveries are kept.
+func (h *Hub) keptFiles() (files int) {
+	for _, d := range h.all() {
+		if !d.endedAt().IsZero() {
+			files += d.entry.Files()
+		}
+	}
+	return files
+}
+
+// giveUpKept gives back what is kept of one delivery, because others need the room: of one whose beginning is gone, which few members can
+// still use, or else of the one that ended first. It reports whether there was one.
+func (h *Hub) giveUpKept() bool {
 	type resting struct {
 		*delivery
 		since time.Time
@@ -425,13 +428,5 @@ func (h *Hub) giveUpKept(number int) (gave int) {
 	slices.SortFunc(kept, func(a, b resting) int {
 		return cmp.Or(cmp.Compare(min(b.begun, 1), min(a.begun, 1)), a.since.Compare(b.since))
 	})
-	for _, d := range kept {
-		if gave == number {
-			break
-		}
-		if d.releaseKept() {
-			gave++
-		}
-	}
-	return gave
+	return slices.ContainsFunc(kept, func(d resting) bool { return d.releaseKept() })
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -33,7 +35,6 @@ func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
 	const kept, size = 3, 256 << 10
 	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
 	a := w.start("sa1", kept*size)
-	a.Kept = kept
 	for range kept {
 		w.id[0]++
 		w.tree("sa1", "sender", "r1")
@@ -125,6 +126,46 @@ func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 	if held := a.Held(); held != 0 {
 		t.Errorf("%d bytes are kept of one delivery more than may be", held)
 	}
+}
+
+// What bounds what is kept are the files that it has open: a large object has many.
+func TestFilesThatAreKeptAreBounded(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", 4<<20) // in segments of 128 KiB
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	a.Kept = 8
+	w.assign("sa1", true)
+	if held := a.Held(); held != 1<<20 {
+		t.Errorf("%d bytes are kept in as many files as may be, want all", held)
+	}
+	a.Kept = 7
+	w.assign("sa1", true)
+	if held := a.Held(); held != 0 {
+		t.Errorf("%d bytes are kept in more files than may be", held)
+	}
+}
+
+// When no more files may be open, what is kept gives way, and deliveries go on.
+func TestKeptFilesGiveWay(t *testing.T) {
+	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	a := w.start("sa1", 4<<20)
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	w.assign("sa1", true)
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	few := was
+	few.Cur = 3 // fewer than are open: none can be opened any more
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &was)
+	w.await("it gives way", func() bool { return a.Held() == 0 })
 }
 
 // A delivery that has ended, has nothing to give and lacks room itself does not ask for more whenever others would have it give room: two of

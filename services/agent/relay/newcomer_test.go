@@ -2,8 +2,10 @@ package relay_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // An agent that comes into a delivery whose receivers have much takes what they lack and no byte more, though one of them comes a moment after
@@ -32,6 +34,49 @@ func TestNewAgentTakesWhatIsLacking(t *testing.T) {
 				t.Errorf("r1 has %d bytes of %d", r1.has(), size)
 			}
 		})
+	}
+}
+
+// A delivery may go on for months, while members come and go: of children that the tree no longer has, nothing is kept once their links have
+// ended, but for who lied. One that comes back goes on where it was.
+func TestChildrenThatAreGoneAreForgotten(t *testing.T) {
+	w := newWorld(t, 16<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.start("sa1", 64<<20)
+	w.tree("sa1", "sender", "back", "away", "liar", "stays")
+	told := func() (names []string) {
+		for _, child := range w.agents["sa1"].Reports()[0].GetChildren() {
+			names = append(names, child.GetName())
+		}
+		slices.Sort(names)
+		return names
+	}
+	tell := func(why string, names ...string) {
+		t.Helper()
+		w.await(why, func() bool { return slices.Equal(told(), names) })
+	}
+	w.lie("liar", "sa1")
+	away, err := w.dialAs("away", "sa1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell("all have come", "away", "liar")
+	away.Close()
+	w.await("a link has ended", func() bool { return !w.childOf("sa1", "away").GetConnected() })
+	tell("who has no link may come again", "away", "liar")
+	back := newMember("back")
+	back.pace = 2 * time.Millisecond
+	var delivering sync.WaitGroup
+	delivering.Go(func() { w.deliver("sa1", map[*member]string{back: "sa1", newMember("stays"): "sa1"}) })
+	w.await("it has some", func() bool { return back.has() > 3<<20 })
+	w.version++
+	w.tree("sa1", "sender", "stays")
+	tell("who is gone is forgotten", "liar", "stays")
+	had := back.has()
+	w.version++
+	w.tree("sa1", "sender", "back", "stays")
+	delivering.Wait()
+	if sent := w.childOf("sa1", "back").GetSentBytes(); sent > uint64(len(w.content)-had) {
+		t.Errorf("it was sent %d bytes when it came back, and had %d of %d", sent, had, len(w.content))
 	}
 }
 

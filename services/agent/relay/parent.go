@@ -9,7 +9,6 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
-	"github.com/groupcast/groupcast/internal/noroom"
 	wire "github.com/groupcast/groupcast/internal/wire/relay"
 )
 
@@ -282,7 +281,7 @@ func (s *store) Section(offset uint64) (link.Place, int64, error) {
 		return link.Place{}, 0, errAnswered
 	}
 	file, at, room, err := s.entry.Section(offset)
-	if noroom.Is(err) && s.hub.giveRoom() { // the link cannot wait for children here
+	if lacks(err) && s.hub.giveRoom() { // the link cannot wait for children here
 		file, at, room, err = s.entry.Section(offset)
 	}
 	if err != nil {

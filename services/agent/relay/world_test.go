@@ -100,7 +100,7 @@ func (w *world) startIn(name, dir string, room uint64) *agent {
 	a := &agent{
 		Hub: relay.New(relay.Env{
 			Log: log, Cache: store, Security: security,
-			Now: time.Now, Contacts: link.NewContacts(w.dialer, security, link.AgentsKeep), Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams, Kept: 1,
+			Now: time.Now, Contacts: link.NewContacts(w.dialer, security, link.AgentsKeep), Metrics: relay.NewMetrics(), Stripes: w.stripes, Datagrams: datagrams, Kept: 1 << 10,
 		}),
 		address: listener.Addr().String(), metrics: prometheus.NewRegistry(),
 	}

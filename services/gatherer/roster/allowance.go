@@ -114,6 +114,17 @@ func (r *Roster) recount(name string, share policy.Share) error {
 	return nil
 }
 
+// hasPart reports whether something is still to come of what the client may have: a stream is asked for the last of that long before it
+// sends it, and a file has its part since it was opened.
+func (c *Client) hasPart() bool {
+	for _, upload := range c.uploads {
+		if upload.outstanding() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // outstanding returns how many bytes of an upload count already and are still to come.
 func (u *Upload) outstanding() uint64 {
 	if u.spec.Stream {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -65,4 +66,42 @@ func TestMaxStoredBesideWhatCannotBeRead(t *testing.T) {
 	if told := alice.Told(); told.Paused != "" {
 		t.Errorf("with room it is told %+v", told)
 	}
+}
+
+// Whoever was asked for the last of what it may have is not paused before that has come, nor while a file is under way, which has its
+// part.
+func TestMaxStoredIsUsedToItsEnd(t *testing.T) {
+	f := start(t, bounded(10_000), nil)
+	alice := f.attach("alice")
+	first := f.open(alice, stream("s"))
+	f.wantPaused("all is asked for", nil)
+	f.must(first.Upload.Came(make([]byte, 4000)))
+	f.wantPaused("some of it has come", nil)
+	f.must(first.Upload.Came(make([]byte, 6000)))
+	f.wantPaused("all of it has come", map[string]string{"alice": roster.TooMuch})
+
+	bob := f.attach("bob")
+	whole, second := f.open(bob, file("f", 6000)), f.open(bob, stream("s"))
+	f.must(second.Upload.Came(make([]byte, 4000)))
+	f.wantPaused("a file is under way", map[string]string{"alice": roster.TooMuch})
+	f.must(whole.Upload.Came(make([]byte, 6000)))
+	f.wantPaused("both have come", map[string]string{"alice": roster.TooMuch, "bob": roster.TooMuch})
+}
+
+// A client whose stream can have no more keeps no place from others by that, though another of its streams was asked for more.
+func TestWhoHasTooMuchKeepsNoPlace(t *testing.T) {
+	rules := limited(policy.Queue)
+	for i := range rules.Rules {
+		rules.Rules[i].MaxStored = 300_000
+	}
+	f := start(t, rules, nil)
+	large := f.attach("large-1")
+	f.open(large, stream("quiet"))
+	busy := f.open(large, stream("busy"))
+	f.must(busy.Upload.Came(make([]byte, busy.Upload.Answer().Credit)))
+	busy.Upload.Settled()
+	f.attach("large-2")
+	f.wantPaused("there is one place", map[string]string{"large-2": roster.Queued})
+	f.BringNothing("large-1", policy.PlaceFor)
+	f.wantPaused("who has it brings nothing", nil)
 }

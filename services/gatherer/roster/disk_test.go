@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/noroom"
+	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
@@ -130,6 +132,27 @@ func TestRemovedUploadBeginsAgain(t *testing.T) {
 	f.must(err)
 	if _, err := os.Stat(filepath.Join(f.Dir, path)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A client whose stream is removed while it is open is told so, once, and begins it anew.
+func TestRemovedStreamIsTold(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	opened := f.open(alice, stream("log"))
+	f.must(opened.Upload.Came([]byte("some")))
+	f.must(os.RemoveAll(filepath.Join(f.Dir, "alice/log.stream")))
+	f.must(opened.Upload.Came([]byte("more"))) // the first may have been committed before
+	for end := time.Now().Add(20 * time.Second); opened.Upload.Failure() == nil; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are said to be on disk", opened.Upload.Answer().Ack)
+		}
+	}
+	if _, err := f.Open(f.Context(), alice.ID, alice.Peer, stream("log"), false); !errors.Is(err, object.ErrDamaged) {
+		t.Errorf("it is told %v", err)
+	}
+	if again := f.open(alice, stream("log")); again.Offset != 0 {
+		t.Errorf("it goes on at %d", again.Offset)
 	}
 }
 

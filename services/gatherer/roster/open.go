@@ -35,8 +35,9 @@ type opening struct {
 	err     error
 }
 
-// keepOpening is how long the outcome of an opening is kept for a client that asks again.
-const keepOpening = 5 * time.Minute
+// keepOpening is how long the outcome of an opening is kept for a client that asks again. One whose call has ended does so within seconds;
+// after that, what was there may have been removed, and what was in the way may be gone.
+const keepOpening = 15 * time.Second
 
 // Open begins an upload, or goes on with it. What is there already is replaced only if replace is set. A client that asks
 // again while it is being opened waits for the same opening.
@@ -194,7 +195,8 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 	return opened, nil
 }
 
-// take returns the outcome of an opening, if it is of what is asked for, and forgets it.
+// take returns the outcome of an opening, if it is of what is asked for, and forgets it. If the client had been forgotten by the time that
+// it was opened, that is no outcome for one that is back: it would wait for another session than the one it has.
 func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Spec, replace bool) (Opened, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +206,7 @@ func (r *Roster) take(session string, peer identity.ID, o *opening, spec sink.Sp
 	if _, err := r.clientOf(session, peer); err != nil {
 		return Opened{}, false, err
 	}
-	if o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.admits(peer, o.opened.Ticket) {
+	if errors.Is(o.err, ErrSession) || o.spec != spec || o.replace != replace || o.opened.Upload != nil && !o.opened.Upload.admits(peer, o.opened.Ticket) {
 		return Opened{}, false, nil
 	}
 	return o.opened, true, o.err

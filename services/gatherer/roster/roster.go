@@ -283,7 +283,7 @@ func (r *Roster) retell(client *Client) {
 			order.paused = Queued
 		case r.full && !r.mayGoOn(client), client.lacksRoom():
 			order.paused = DiskFull
-		case client.allowed.isShort():
+		case client.allowed.isShort() && !client.hasPart():
 			order.paused = TooMuch
 		default:
 			order.paused = ""

@@ -248,6 +248,7 @@ func TestMaxStoredBoundsAllUploads(t *testing.T) {
 	if sum := one.Upload.Answer().Credit + two.Upload.Answer().Credit; sum > 40 {
 		t.Errorf("%d bytes are asked for, and there is room for 40", sum)
 	}
+	f.must(one.Upload.Came(make([]byte, 40)))
 	f.Review()
 	if told := alice.Told(); told.Paused != roster.TooMuch {
 		t.Errorf("it is told %+v", told)
@@ -404,7 +405,7 @@ func TestUploadsThatAreLeft(t *testing.T) {
 		t.Errorf("%d uploads are open that nobody goes on with", uploads)
 	}
 	for i := range 64 {
-		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(-time.Minute + time.Duration(i)))
+		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(-time.Minute/2 + time.Duration(i)))
 	}
 	f.open(alice, stream("one more"))
 	uploads, _, _ := f.Known()

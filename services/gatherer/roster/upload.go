@@ -357,11 +357,13 @@ func (u *Upload) broughtAt() time.Time {
 	return u.brought
 }
 
-// isHeldUp reports whether the client waits for the gatherer: all that was asked for has come, or the upload is being finished.
+// isHeldUp reports whether the client waits for the gatherer: all that was asked for has come, or the upload is being finished. A stream
+// of a client that has all that it may have waits for the client to remove something.
 func (u *Upload) isHeldUp() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.finished != nil || u.end == nil && u.granted <= u.came && u.granted < u.limit
+	usedUp := u.spec.Stream && u.client.allowed.isShort()
+	return u.finished != nil || u.end == nil && u.granted <= u.came && u.granted < u.limit && !usedUp
 }
 
 // isWhole reports whether all of it has come.

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -299,11 +300,14 @@ func (s *stream) sync(upTo uint64) error {
 		if err == nil {
 			err = segment.Sync()
 		}
+		if err == nil {
+			err = s.checkThere(segment)
+		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.syncNames(upTo); err != nil {
+	if err := cmp.Or(s.checkThere(s.lock), s.syncNames(upTo)); err != nil {
 		return err
 	}
 	if err := writeRecord(s.lock, 1-s.slot, upTo); err != nil {
@@ -311,6 +315,14 @@ func (s *stream) sync(upTo uint64) error {
 	}
 	s.release(upTo)
 	s.slot, s.committed = 1-s.slot, upTo
+	return nil
+}
+
+// checkThere returns an error if a file was removed since it was opened: what is committed to it is nowhere.
+func (s *stream) checkThere(file *os.File) error {
+	if isRemoved(file) {
+		return fmt.Errorf("%w: %s was removed while the stream was open", object.ErrDamaged, file.Name())
+	}
 	return nil
 }
 

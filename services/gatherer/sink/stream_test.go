@@ -222,6 +222,33 @@ func TestLostRecordOfAShortStream(t *testing.T) {
 	}
 }
 
+// Of a stream that was removed while it is open, or whose last segment was, no more is said to be on disk. It can be begun anew.
+func TestRemovedStreamIsNotCommitted(t *testing.T) {
+	for _, removed := range []string{"alice", "alice/log.stream", "alice/log.stream/" + name(0), "alice/log.stream/" + sink.CommittedName} {
+		dir := memory(t)
+		to := open(t, dir, streamSpec("log"))
+		write(t, to, []byte("abc"), 0)
+		must(t, to.Landed(3))
+		_, err := to.Commit()
+		must(t, err)
+		must(t, os.RemoveAll(filepath.Join(dir, removed)))
+		write(t, to, []byte("def"), 3)
+		must(t, to.Landed(6))
+		if upTo, err := to.Commit(); upTo != 3 || !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("without %s %d bytes are committed: %v, want it damaged", removed, upTo, err)
+		}
+		if err := to.Close(); !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("without %s it is closed: %v", removed, err)
+		}
+		must(t, os.RemoveAll(filepath.Join(dir, "alice")))
+		again := open(t, dir, streamSpec("log"))
+		if again.Offset() != 0 {
+			t.Errorf("it begins at %d", again.Offset())
+		}
+		must(t, again.Close())
+	}
+}
+
 // What an earlier version leaves that was killed before its first commit is a beginning: it wrote no record before that.
 func TestBeginningOfAnEarlierVersion(t *testing.T) {
 	dir := memory(t)

@@ -281,11 +281,17 @@ func TestLinkThatIsCountedAnew(t *testing.T) {
 	}
 	p := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
 	agent, member := placement.AgentID("a"), placement.MemberID("m")
+	bytes := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
 	for i, tt := range []struct{ told, want uint64 }{{100, 100}, {150, 150}, {0, 150}, {20, 170}, {10, 180}, {40, 210}} {
 		child := &groupv1.ChildReport{Name: "m", SentBytes: 1000 * tt.told, Datagrams: &groupv1.DatagramUse{Sent: tt.told, Trips: 1}}
 		p.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current, after(float64(i)))
 		if got := p.links[link{agent, member}]; got.bytes != 1000*tt.want || got.use.GetSent() != tt.want {
 			t.Errorf("told %d, it carried %d bytes in %d datagrams, want %d of these", tt.told, got.bytes, got.use.GetSent(), tt.want)
+		}
+		child = &groupv1.ChildReport{Name: "m", SentBytes: tt.told}
+		bytes.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current, after(float64(i)))
+		if got := bytes.links[link{agent, member}]; got.bytes != tt.want {
+			t.Errorf("told %d, it carried %d bytes, want %d", tt.told, got.bytes, tt.want)
 		}
 	}
 }

@@ -129,7 +129,7 @@ type carriage struct {
 	stripes *groupv1.Stripes     // nil if the link may have only one
 	use     *groupv1.DatagramUse // nil unless the delivery is a stream in datagrams
 
-	// told is what its node said last of a stream in datagrams, and before what it had said when it began to count anew.
+	// told is what its node said last, and before what it had said when it began to count anew.
 	told, before tally
 }
 
@@ -141,15 +141,15 @@ type tally struct {
 
 // and returns what two nodes counted, or one before and after it began anew.
 func (t tally) and(earlier tally) tally {
-	if earlier.use == nil {
-		return t
+	if earlier.use == nil || t.use == nil {
+		return tally{t.bytes + earlier.bytes, t.use}
 	}
 	sum := proto.CloneOf(t.use)
 	sum.Sent, sum.Held, sum.Lost, sum.Trips = sum.GetSent()+earlier.use.GetSent(), sum.GetHeld()+earlier.use.GetHeld(), sum.GetLost()+earlier.use.GetLost(), sum.GetTrips()+earlier.use.GetTrips()
 	return tally{t.bytes + earlier.bytes, sum}
 }
 
-// takeTally returns what a link of a stream in datagrams carried in all. Its node counts anew where it was started again, and where it has
+// takeTally returns what a link carried in all. Its node counts anew where it was started again, and where it has
 // forgotten a child that comes back.
 func (l *carriage) takeTally(said tally) tally {
 	if said.bytes < l.told.bytes {
@@ -366,7 +366,7 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 		l = &carriage{last: now}
 		p.links[way] = l
 	}
-	if carried.use != nil && way.from != p.sender { // which goes on counting
+	if way.from != p.sender && (carried.use != nil || !p.datagrams) { // the sender goes on counting
 		all := l.takeTally(tally{carried.bytes, carried.use})
 		carried.bytes, carried.use = all.bytes, all.use
 	}
