@@ -107,8 +107,8 @@ const (
 	buffer     = "envoy.filters.http.buffer"
 )
 
-// longestRequest is the greatest length of a request in JSON, in bytes: the managers take no longer one in gRPC. The transcoder collects each
-// message outside of what Envoy counts as a stream's memory, and has no bound for it.
+// longestRequest is the greatest length of a request in JSON, in bytes, which is many times what any has that people write. The transcoder collects
+// each message outside of what Envoy counts as a stream's memory, and has no bound for it.
 const longestRequest = 4 << 20
 
 // longestJSON is the greatest length of an answer in JSON, in bytes: the managers' longest answer in gRPC has 4 MiB, and is

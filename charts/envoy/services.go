@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -23,16 +24,20 @@ type service struct {
 	methods, streams []string
 }
 
-// health is the service by which gRPC's clients ask whether a server is well.
-var health = service{name: "grpc.health.v1.Health", methods: []string{"Check", "List"}, streams: []string{"Watch"}}
+// builtin are the services that all servers have beside those of the contracts: whether they are well, and what there is to call.
+var builtin = []service{
+	{name: "grpc.health.v1.Health", methods: []string{"Check", "List"}, streams: []string{"Watch"}},
+	{name: "grpc.reflection.v1.ServerReflection", streams: []string{"ServerReflectionInfo"}},
+	{name: "grpc.reflection.v1alpha.ServerReflection", streams: []string{"ServerReflectionInfo"}},
+}
 
-// services returns those of the contracts, and health.
+// services returns those of the contracts, and those that are built in.
 func services(contracts []byte) ([]service, error) {
 	set, err := parse(contracts)
 	if err != nil {
 		return nil, err
 	}
-	found := []service{health}
+	found := slices.Clone(builtin)
 	for _, file := range set.GetFile() {
 		for _, has := range file.GetService() {
 			s := service{name: file.GetPackage() + "." + has.GetName()}

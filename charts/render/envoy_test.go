@@ -1,6 +1,7 @@
 package render
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,29 +57,50 @@ func TestEnvoysMemory(t *testing.T) {
 	}
 }
 
+// `kubectl apply` and Argo CD keep a copy of an object in an annotation of it: Kubernetes takes 256 KiB of these.
+func TestObjectsFitIntoAnAnnotation(t *testing.T) {
+	const most = 256<<10 - 16<<10
+	for profile := range profiles {
+		objects, _, _ := rendered(t, profile, "release", "default")
+		for _, o := range objects {
+			text, err := sigsyaml.YAMLToJSON(o.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(text) > most {
+				t.Errorf("%s: %s %s has %d bytes, want %d at most", profile, o.Kind.Kind, o.Name, len(text), most)
+			}
+		}
+	}
+}
+
 func validate(t *testing.T, dir string) (string, error) {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), envoyProgram, "--mode", "validate", "--config-path", filepath.Join(dir, "envoy.json")).CombinedOutput()
 	return string(said), err
 }
 
-// unpack writes a profile's ConfigMap for Envoy into a directory, as the kubelet does, and makes the configuration refer to that.
+// unpack writes a profile's ConfigMaps for Envoy into a directory, as the kubelet does, and makes the configuration refer to that.
 func unpack(t *testing.T, profile string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	objects, _, _ := rendered(t, profile, "release", "default")
 	for _, o := range objects {
-		if o.Kind.Kind != "ConfigMap" || o.Name != "release-groupcast-envoy" {
+		if o.Kind.Kind != "ConfigMap" || !strings.HasPrefix(o.Name, "release-groupcast-envoy") {
 			continue
 		}
 		var config corev1.ConfigMap
 		if err := sigsyaml.Unmarshal(o.Text, &config); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range config.Data {
-			config.BinaryData[name] = []byte(strings.ReplaceAll(text, `"/etc/envoy`, `"`+dir))
+		files := maps.Clone(config.BinaryData)
+		if files == nil {
+			files = make(map[string][]byte)
 		}
-		for name, text := range config.BinaryData {
+		for name, text := range config.Data {
+			files[name] = []byte(strings.ReplaceAll(text, `"/etc/envoy`, `"`+dir))
+		}
+		for name, text := range files {
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 				t.Fatal(err)
 			}

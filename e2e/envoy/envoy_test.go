@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,17 @@ func (s *site) testOtherGRPC(t *testing.T) {
 	service := s.groupService(t, s.proxy, operator)
 	if _, err := service.ListGroups(t.Context(), &groupv1.ListGroupsRequest{}); err != nil {
 		t.Error(err)
+	}
+	for _, path := range []string{"/grpc.health.v1.Health/Watch", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"} {
+		c := s.caller(t, s.proxy, certificate(t, s.ca, operator))
+		answer, err := c.open(t, http.MethodPost, path, "\x00\x00\x00\x00\x00", http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if code := answer.Header.Get("Grpc-Status"); code == strconv.Itoa(int(codes.Unimplemented)) {
+			t.Errorf("%s: %s", path, answer.Header.Get("Grpc-Message"))
+		}
 	}
 	_, err := service.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "nowhere"})
 	if status.Code(err) != codes.NotFound || len(status.Convert(err).Details()) == 0 {

@@ -274,8 +274,9 @@ func reasonOf(err error) outlook {
 // asked for the answer first: opened anew, what is finished by now would be sent again, and commands for a bundle's files run again.
 func (u *upload) once(ctx context.Context, session string) (path string, moved bool, err error) {
 	if u.asked != nil {
-		path, err := u.finish(ctx, session)
-		return path, false, err
+		if path, err = u.finish(ctx, session); err == nil || u.asked != nil || reasonOf(err) != passing {
+			return path, false, err
+		}
 	}
 	answer, err := u.open(ctx, session)
 	if err != nil {

@@ -115,14 +115,19 @@ func (r *Roster) recount(name string, share policy.Share) error {
 }
 
 // hasPart reports whether something is still to come of what the client may have: a stream is asked for the last of that long before it
-// sends it, and a file has its part since it was opened.
-func (c *Client) hasPart() bool {
+// sends it, and a file has its part since it was opened. It has none where a stream waits for more and no file is under way, whatever
+// quiet streams were asked for.
+func (c *Client) hasPart() (has bool) {
+	waits := false
 	for _, upload := range c.uploads {
-		if upload.outstanding() > 0 {
+		toCome := upload.outstanding() > 0
+		if toCome && !upload.spec.Stream {
 			return true
 		}
+		has = has || toCome
+		waits = waits || !toCome && upload.spec.Stream && !upload.isWhole()
 	}
-	return false
+	return has && !waits
 }
 
 // outstanding returns how many bytes of an upload count already and are still to come.

@@ -101,7 +101,7 @@ func TestWhoHasTooMuchKeepsNoPlace(t *testing.T) {
 	f.must(busy.Upload.Came(make([]byte, busy.Upload.Answer().Credit)))
 	busy.Upload.Settled()
 	f.attach("large-2")
-	f.wantPaused("there is one place", map[string]string{"large-2": roster.Queued})
+	f.wantPaused("there is one place", map[string]string{"large-1": roster.TooMuch, "large-2": roster.Queued})
 	f.BringNothing("large-1", policy.PlaceFor)
-	f.wantPaused("who has it brings nothing", nil)
+	f.wantPaused("who has it brings nothing", map[string]string{"large-1": roster.TooMuch})
 }

@@ -60,11 +60,7 @@ type lander struct {
 func (l lander) Landed(upTo uint64) error { return l.land(l.Sink, upTo) }
 
 // IsAsked reports whether the upload was asked to finish.
-func (u *Upload) IsAsked() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.finished != nil
-}
+func (u *Upload) IsAsked() bool { return u.isFinishing() }
 
 // Arrive has bytes of a client have come over connections that have ended.
 func (r *Roster) Arrive(client string, bytes uint64) {

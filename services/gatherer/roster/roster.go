@@ -441,7 +441,8 @@ func (r *Roster) drawAll() {
 	}
 }
 
-// sweep ends the uploads of clients that are gone, and those that were left alone, and forgets clients that are gone.
+// sweep ends the uploads of clients that are gone, and those that were left alone, and forgets clients that are gone. What is being finished
+// comes to its end first: a client that is back then is told what came of it.
 func (r *Roster) sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -449,12 +450,12 @@ func (r *Roster) sweep(now time.Time) {
 	for name, client := range r.clients {
 		isGone := client.session == nil && now.Sub(client.left) >= r.Grace
 		for _, upload := range client.uploads {
-			if isGone || upload.isLeft(now.Add(-r.Grace)) {
+			if isGone && !upload.isFinishing() || upload.isLeft(now.Add(-r.Grace)) {
 				r.forget(upload)
 				r.closeBeside(upload)
 			}
 		}
-		if isGone && !client.isHere(now) {
+		if isGone && !client.isHere(now) && len(client.uploads) == 0 {
 			delete(r.clients, name)
 		}
 	}

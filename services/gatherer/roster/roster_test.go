@@ -16,6 +16,7 @@ import (
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
+	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
 // A member is itself alone; an operator attaches for anybody.
@@ -282,6 +283,45 @@ func TestGoneClientsHaveNoRate(t *testing.T) {
 	alice.Leave()
 	if left := f.Clients()[0]; left.Seen != (roster.Seen{}) || left.Attached {
 		t.Errorf("when it has left: %+v", left)
+	}
+}
+
+// What is being finished when the grace of its client is over comes to its end, and the client is told so when it is back: it would send
+// all of it again.
+func TestGraceOfWhatIsFinished(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	landed := make(chan struct{})
+	f.LandWith(func(to sink.Sink, upTo uint64) error {
+		<-landed
+		return to.Landed(upTo)
+	})
+	alice, content := f.attach("alice"), []byte("all of it")
+	opened := f.open(alice, file("f", len(content)))
+	f.must(opened.Upload.Came(content))
+	asking, giveUp := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := f.Finish(asking, alice.ID, alice.Peer, opened.Upload.ID, uint64(len(content)), rootOf(content))
+		gone <- err
+	}()
+	for !opened.Upload.IsAsked() {
+		time.Sleep(time.Millisecond)
+	}
+	giveUp()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever no longer asks is told %v", err)
+	}
+	alice.Leave()
+	f.Sweep(time.Now().Add(2 * time.Minute))
+	alice = f.attach("alice")
+	close(landed)
+	if path, err := f.finish(alice, opened, content); err != nil || path != "alice/f" {
+		t.Errorf("back after its grace it is told %q, %v", path, err)
+	}
+	alice.Leave()
+	f.Sweep(time.Now().Add(2 * time.Minute))
+	if len(f.Clients()) != 0 {
+		t.Errorf("%+v are known", f.Clients())
 	}
 }
 

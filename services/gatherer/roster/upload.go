@@ -345,6 +345,13 @@ func (u *Upload) isLeft(since time.Time) bool {
 	return len(u.conns)+u.coming == 0 && u.finished == nil && u.left.Before(since)
 }
 
+// isFinishing reports whether the client has asked for its end.
+func (u *Upload) isFinishing() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.finished != nil
+}
+
 func (u *Upload) leftAt() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
