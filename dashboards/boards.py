@@ -32,7 +32,9 @@ def overview():
             lines("Deliveries", "Deliveries that run.", "short", Query(together("groupcast_manager_deliveries_running{HERE}"), "running")),
             lines("Bytes between agents and members", "What agents take from parents and send to children.", "Bps",
                   Query("sum(rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval]))", "received"),
-                  Query("sum(rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "sent")),
+                  Query("sum(rate(groupcast_agent_datagrams_received_bytes_total{HERE}[$__rate_interval]))", "received in datagrams"),
+                  Query("sum(rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "sent"),
+                  Query("sum(rate(groupcast_agent_datagrams_sent_bytes_total{HERE}[$__rate_interval]))", "sent in datagrams")),
             lines("Gathered", "What clients upload.", "Bps",
                   Query("sum(rate(groupcast_gatherer_received_bytes_total{HERE}[$__rate_interval]))", "received"),
                   Query("sum(groupcast_gatherer_target_bytes_per_second{HERE})", "targets")),
@@ -85,12 +87,16 @@ def agents():
         "groupcast-agents", "Groupcast / Session agents", "What each agent caches and carries, and how its links do.",
         ("Bytes", [
             lines("Received", "What each agent takes from parents.", "Bps",
-                  Query("sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval]))", "{{node}}")),
+                  Query("sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval]))", "{{node}}"),
+                  Query("sum by (node) (rate(groupcast_agent_datagrams_received_bytes_total{HERE}[$__rate_interval]))", "{{node}}, datagrams")),
             lines("Sent", "What each agent sends to children.", "Bps",
-                  Query("sum by (node) (rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "{{node}}")),
+                  Query("sum by (node) (rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))", "{{node}}"),
+                  Query("sum by (node) (rate(groupcast_agent_datagrams_sent_bytes_total{HERE}[$__rate_interval]))", "{{node}}, datagrams")),
             lines("Copies made", "Bytes sent for each byte received: what duplicating near the members saves the links above.", "short",
                   Query("sum by (node) (rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))"
-                        " / (sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}")),
+                        " / (sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}"),
+                  Query("sum by (node) (rate(groupcast_agent_datagrams_sent_bytes_total{HERE}[$__rate_interval]))"
+                        " / (sum by (node) (rate(groupcast_agent_datagrams_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}, datagrams")),
         ]),
         ("Cache", [
             lines("Cache in use", "What is taken or promised of each cache: credit is given for the rest alone.", "percentunit",

@@ -172,7 +172,7 @@ func (d *datagramReceiver) conclude(sealed *groupv1.Assignment) Arrived {
 
 // takeFrom takes what one parent sends.
 func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Assignment, parent *groupv1.Neighbour) error {
-	conn, _, err := dialNeighbour(ctx, d.session.client, assignment, parent, relay.Hello{Datagrams: true}, link.Answer{})
+	conn, _, err := dialNeighbour(ctx, d.session, assignment, parent, relay.Hello{Datagrams: true}, link.Answer{})
 	if err != nil {
 		return err
 	}

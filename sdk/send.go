@@ -362,7 +362,7 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	bounds := stripesOf(assignment.GetSpec())
 	open := func(ctx context.Context, stripe int, join bool) (*link.Conn, relay.Welcome, error) {
 		hello := relay.Hello{Offer: true, Join: join, Stripe: uint8(stripe), Stripes: uint8(bounds.Most)}
-		conn, welcome, err := dialNeighbour(ctx, o.session.client, assignment, child, hello, link.Answer{})
+		conn, welcome, err := dialNeighbour(ctx, o.session, assignment, child, hello, link.Answer{})
 		if err == nil {
 			o.tune(conn, assignment.GetSpec())
 		}
@@ -459,8 +459,12 @@ func (o *Outgoing) tune(conn *link.Conn, spec *groupv1.DeliverySpec) {
 	}
 }
 
-// dialNeighbour opens a link to one of a neighbour's addresses. A receiver sends its first answer along, which says how much it takes.
-func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello, first link.Answer) (*link.Conn, relay.Welcome, error) {
+// dialNeighbour opens a link to one of a neighbour's addresses, or a further stripe of it: then the capability that the link began with may
+// have been renewed long ago. A receiver sends its first answer along, which says how much it takes.
+func dialNeighbour(ctx context.Context, session *Session, assignment *groupv1.Assignment, to *groupv1.Neighbour, hello relay.Hello, first link.Answer) (*link.Conn, relay.Welcome, error) {
+	if latest, _ := session.attendance.assignment(assignment.GetDelivery()); len(latest.GetCapability()) > 0 {
+		assignment = latest
+	}
 	id, err := parseDeliveryID(assignment.GetDelivery())
 	if err != nil {
 		return nil, relay.Welcome{}, err
@@ -470,7 +474,7 @@ func dialNeighbour(ctx context.Context, client *Client, assignment *groupv1.Assi
 	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
-		conn, welcome, err := client.contacts.Ask(ctx, address, identity.Named(to), hello, first)
+		conn, welcome, err := session.client.contacts.Ask(ctx, address, identity.Named(to), hello, first)
 		if err == nil {
 			return conn, welcome, nil
 		}

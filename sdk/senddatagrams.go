@@ -287,7 +287,7 @@ func (s *datagramSender) used() (use datagram.Use) {
 
 // offer opens a link to the first agent and hears its reports until it ends.
 func (s *datagramSender) offer(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
-	conn, _, err := dialNeighbour(ctx, s.out.session.client, assignment, child, relay.Hello{Offer: true, Datagrams: true}, link.Answer{})
+	conn, _, err := dialNeighbour(ctx, s.out.session, assignment, child, relay.Hello{Offer: true, Datagrams: true}, link.Answer{})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,8 +95,7 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 	}
 	dial := func(ctx context.Context, hello relay.Hello, first link.Answer) (*link.Conn, error) {
 		hello.Stripes, hello.From = uint8(stripes.Most), from
-		latest, _ := r.session.attendance.assignment(r.id) // capabilities are renewed
-		conn, welcome, err := dialNeighbour(ctx, r.session.client, cmp.Or(latest, assignment), parent, hello, first)
+		conn, welcome, err := dialNeighbour(ctx, r.session, assignment, parent, hello, first)
 		if err == nil && welcome.From != from {
 			conn.Close()
 			err = fmt.Errorf("%w: welcome from offset %d: want %d", relay.ErrProtocol, welcome.From, from)

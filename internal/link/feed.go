@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -83,8 +84,8 @@ func (f *Feeding) feed(ctx context.Context, conn *Conn) error {
 	}
 	conn.Close()
 	<-listened
-	// What the child said explains more than how the link then ended.
-	if cause := context.Cause(ctx); bye == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+	// What the child said explains more than how the link then ended; that it is closed now explains nothing.
+	if cause := context.Cause(ctx); bye == nil && cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, net.ErrClosed) {
 		return cause
 	}
 	return err

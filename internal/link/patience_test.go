@@ -134,11 +134,49 @@ func dripping(t *testing.T, plaintext bool) {
 	})
 }
 
+// lingering is a connection whose closing takes longer than one end ever says nothing: whatever else uses it finds it closed meanwhile.
+type lingering struct{ net.Conn }
+
+func (l lingering) Close() error {
+	err := l.Conn.Close()
+	time.Sleep(time.Second)
+	return err
+}
+
+// That a neighbour is silent is told, and not what others then find who use the connection, which is closed for that.
+func TestWhoIsSilentIsNotToldAsClosed(t *testing.T) {
+	to := emptyFile(t)
+	for _, plaintext := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSimulated(t)
+			s.lingers = true
+			parent, child := s.connect(plaintext)
+			defer parent.Close()
+			if err := link.NewTaking(t.Context(), 0, newSink(to, 0, 1<<20), link.Options{}).Run(child); !errors.Is(err, link.ErrSilent) {
+				t.Errorf("plaintext %t: the link ended by: %v", plaintext, err)
+			}
+		})
+	}
+}
+
+// Nor is a parent that cannot send what it has told as one that closed its connection, which it does for that.
+func TestWhatCannotBeSentIsTold(t *testing.T) {
+	for _, plaintext := range []bool{false, true} {
+		parent, child := newNeighbours(t).connect(t, wire.Hello{Stripes: 1, Plaintext: plaintext}, 0)
+		file, _ := randomFile(t, 1<<10)
+		fed, _ := transfer(t.Context(), parent, child, 0, &source{file: file, length: 1 << 20}, newSink(emptyFile(t), 0, 1<<20))
+		if !errors.Is(fed, io.EOF) && !errors.Is(fed, io.ErrUnexpectedEOF) || errors.Is(fed, net.ErrClosed) {
+			t.Errorf("plaintext %t: of a file that is shorter than it was: %v", plaintext, fed)
+		}
+	}
+}
+
 // simulated is a network in memory with a parent and a child.
 type simulated struct {
 	*testing.T
 	neighbours
-	net *simnet.Network
+	net     *simnet.Network
+	lingers bool // the child's connections do
 }
 
 func newSimulated(t *testing.T) *simulated {
@@ -161,7 +199,11 @@ func newSimulated(t *testing.T) *simulated {
 
 // DialContext implements link.Dialer for the child.
 func (s *simulated) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	return s.net.Host("child").Dial(ctx, network, address)
+	conn, err := s.net.Host("child").Dial(ctx, network, address)
+	if err == nil && s.lingers {
+		conn = lingering{conn}
+	}
+	return conn, err
 }
 
 // connect opens a link, dialled by the child.

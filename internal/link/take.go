@@ -69,8 +69,8 @@ func (t *Taking) take(ctx context.Context, conn *Conn) error {
 		conn.Close() // this ends the reading
 	}()
 	err := t.read(conn)
+	cancel(err) // before answers find the connection closed: that is not why
 	conn.Close()
-	cancel(err)
 	<-answered
 	return context.Cause(ctx)
 }

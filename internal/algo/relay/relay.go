@@ -99,9 +99,10 @@ type child struct {
 	relays   bool   // it is an agent: end to end, what it acknowledges is what its own children have
 	had      uint64 // how far it was sent to when its link ended
 	attached bool
-	parked   bool // it lost its place in the cache: it goes on when the others are done
-	came     bool // it was attached at some time
-	abreast  bool // it has caught up with what there was when it came
+	parked   bool      // it lost its place in the cache: it goes on when the others are done
+	came     bool      // it was attached at some time
+	linked   time.Time // when it was attached last
+	abreast  bool      // it has caught up with what there was when it came
 	leastLag uint64
 	mark     mark
 	brake    mark // since when it holds up others; zero if it does not
@@ -145,19 +146,25 @@ func (a *Account) Expects(name string) bool { return a.children[name] != nil }
 
 // Attach notes that a child has come and wants all from an offset on. It reports
 // whether the cache can give that. If not, the delivery must be begun again from
-// there, see Restart, or the child waits. A child that already had to wait goes on waiting then.
+// there, see Restart, or the child waits. A child that already had to wait goes on waiting then. One whose link has broken
+// is as slow as if it had stayed: otherwise one that breaks again and again would hold up the others for ever.
 func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) {
 	c := a.children[name]
 	if c == nil {
 		panic("relay: a child that nobody expects was attached")
 	}
 	served = from >= a.discarded
-	c.acked, c.sent, c.asked, c.attached, c.parked, c.mark, c.brake = from, from, from, true, c.parked && !served, mark{a.arrived, from, now}, mark{}
+	anew := !c.came || c.parked || !served // it comes for the first time, or goes on after waiting
+	c.acked, c.sent, c.asked, c.attached, c.parked, c.linked = from, from, from, true, c.parked && !served, now
 	c.had = 0
 	c.heard()
-	if !c.came || !served {
-		c.came, c.abreast, c.leastLag = true, false, a.lag(c)
+	if anew {
+		c.came, c.abreast, c.leastLag, c.brake = true, false, a.lag(c), mark{}
 	}
+	if anew || c.mark.at.IsZero() || from >= c.mark.offset {
+		c.mark = mark{a.arrived, from, now}
+	}
+	c.mark.acked, c.brake.acked = min(c.mark.acked, from), min(c.brake.acked, from)
 	return served
 }
 

@@ -50,8 +50,9 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		if c.brake.at.IsZero() || getsOn {
 			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on
 		}
-		if waited := now.Sub(c.brake.at); waited >= brake {
-			c.stood = c.stood || c.lost || waited >= longBrake && c.acked == c.brake.acked
+		// One that has just come again, however long its links have held up others, may have something under way.
+		if waited, linked := now.Sub(c.brake.at), now.Sub(c.linked); waited >= brake && linked >= brakeTime {
+			c.stood = c.stood || c.lost || min(waited, linked) >= longBrake && c.acked == c.brake.acked
 			c.parked, c.lost, c.brake = true, true, mark{}
 			parked = append(parked, name)
 		}

@@ -129,6 +129,7 @@ func (f *flow) arrived(in *datagram.In, whole []byte, from netip.AddrPort, now t
 		return
 	}
 	f.hub.Metrics.datagramsReceived.Inc()
+	f.hub.Metrics.datagramsReceivedBytes.Add(float64(len(payload)))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

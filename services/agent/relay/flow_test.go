@@ -259,7 +259,16 @@ func TestDatagramsReachEveryMember(t *testing.T) {
 	if got := w.agents["sa1"].count(w, "datagrams_received"); got != atOnce {
 		t.Errorf("SA1 received %v datagrams", got)
 	}
-	w.await("what was sent is counted", func() bool { return w.agents["sa1"].count(w, "datagrams_sent") == 3*atOnce })
+	bytes := 0.0
+	for sequence := range uint64(atOnce) {
+		bytes += float64(len(spoken(sequence)))
+	}
+	if got := w.agents["sa1"].count(w, "datagrams_received_bytes"); got != bytes {
+		t.Errorf("SA1 received %v bytes, want %v", got, bytes)
+	}
+	w.await("what was sent is counted", func() bool {
+		return w.agents["sa1"].count(w, "datagrams_sent") == 3*atOnce && w.agents["sa1"].count(w, "datagrams_sent_bytes") == 3*bytes
+	})
 	for _, report := range w.agents["sa1"].Reports() {
 		for _, child := range report.GetChildren() {
 			if use := child.GetDatagrams(); use.GetSent() != atOnce || use.GetHeld() != 0 || use.GetAllowedBytesPerSecond() == 0 {

@@ -13,6 +13,7 @@ type Metrics struct {
 	restarts, refused, tuned                   *prometheus.CounterVec
 
 	datagramsReceived, datagramsRecovered, datagramsSent, datagramsHeld, datagramsRefused, breakerTrips prometheus.Counter
+	datagramsReceivedBytes, datagramsSentBytes                                                          prometheus.Counter
 }
 
 // NewMetrics returns metrics of an agent.
@@ -21,8 +22,8 @@ func NewMetrics() *Metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "groupcast_agent_" + name + "_total", Help: help})
 	}
 	m := &Metrics{
-		received:  count("received_bytes", "Bytes of deliveries that came from parents."),
-		sent:      count("sent_bytes", "Bytes of deliveries that were sent to children."),
+		received:  count("received_bytes", "Bytes of deliveries that came from parents, streams in datagrams apart."),
+		sent:      count("sent_bytes", "Bytes of deliveries that were sent to children, streams in datagrams apart."),
 		discarded: count("discarded_bytes", "Bytes of deliveries that left the cache. With what the cache holds they are those that were received."),
 		evicted:   count("evicted_children", "Children given up as too slow."),
 		probes:    count("probes", "Connections to the data port that were closed without a word, as nodes do that measure their round trips, and agents that were not asked for more."),
@@ -35,12 +36,14 @@ func NewMetrics() *Metrics {
 		tuned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "groupcast_agent_stripe_choices_total", Help: "Choices of a link's number of stripes, by reason.",
 		}, []string{"reason"}),
-		datagramsReceived:  count("datagrams_received", "Datagrams that came from parents, parity among them."),
-		datagramsRecovered: count("datagrams_recovered", "Datagrams that were lost and computed from parity."),
-		datagramsSent:      count("datagrams_sent", "Datagrams that were sent to children, parity among them."),
-		datagramsHeld:      count("datagrams_held", "Datagrams that were not sent to a child, for its link's rate did not allow it, or it was not known where to."),
-		datagramsRefused:   count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
-		breakerTrips:       count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
+		datagramsReceived:      count("datagrams_received", "Datagrams that came from parents, parity among them."),
+		datagramsRecovered:     count("datagrams_recovered", "Datagrams that were lost and computed from parity."),
+		datagramsSent:          count("datagrams_sent", "Datagrams that were sent to children, parity among them."),
+		datagramsHeld:          count("datagrams_held", "Datagrams that were not sent to a child, for its link's rate did not allow it, or it was not known where to."),
+		datagramsRefused:       count("datagrams_refused", "Datagrams that belong to no link, were not sealed by the neighbour, or came again."),
+		datagramsReceivedBytes: count("datagrams_received_bytes", "Bytes of streams that came from parents in datagrams, parity among them."),
+		datagramsSentBytes:     count("datagrams_sent_bytes", "Bytes of streams that were sent to children in datagrams, parity among them."),
+		breakerTrips:           count("circuit_breaker_trips", "Links that were stopped for a while, for too much was lost for too long."),
 	}
 	for _, cause := range []string{discarded, elsewhere} {
 		m.restarts.WithLabelValues(cause)
@@ -63,6 +66,7 @@ func (m *Metrics) turnAway(reason string) {
 // used counts what a link to a child was used for since it was last counted.
 func (m *Metrics) used(use, before datagram.Use) {
 	m.datagramsSent.Add(float64(use.Sent - before.Sent))
+	m.datagramsSentBytes.Add(float64(use.Bytes - before.Bytes))
 	m.datagramsHeld.Add(float64(use.Held - before.Held))
 	m.breakerTrips.Add(float64(use.Trips - before.Trips))
 }
@@ -71,6 +75,7 @@ func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.received, m.sent, m.discarded, m.restarts, m.evicted, m.probes, m.refused, m.tuned,
 		m.datagramsReceived, m.datagramsRecovered, m.datagramsSent, m.datagramsHeld, m.datagramsRefused, m.breakerTrips,
+		m.datagramsReceivedBytes, m.datagramsSentBytes,
 	}
 }
 
