@@ -58,6 +58,31 @@ func TestRefusedCallIsCountedByTheManagerThatRefusesIt(t *testing.T) {
 	wantRefusals(t, follower, groupv1.IdentityService_Enroll_FullMethodName, 0)
 }
 
+// What one manager passes on to the leader is one call, or one stream: that of the manager that the caller is connected with.
+func TestCallThatIsPassedOnIsCountedOnce(t *testing.T) {
+	s := startSeveral(t)
+	follower := s.follow(t, "follower")
+	client := follower.Client(t)
+	if _, err := client.CreateGroup(t.Context(), "models", sdk.Policy{}); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Join(t.Context(), sdk.Join{Group: "models", Name: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	kept := func(m *managertest.Manager) float64 {
+		return labelled(t, m, "groupcast_manager_streams", groupv1.SessionService_KeepSession_FullMethodName).GetGauge().GetValue()
+	}
+	eventually(t, 10*time.Second, "the session is kept", func() bool { return kept(follower) == 1 })
+	for m, want := range map[*managertest.Manager]uint64{follower: 1, s.asked: 0} {
+		called := labelled(t, m, "groupcast_manager_call_duration_seconds", groupv1.GroupService_CreateGroup_FullMethodName).GetHistogram().GetSampleCount()
+		if called != want || kept(m) != float64(want) {
+			t.Errorf("%s: groups were created %d times, and %v sessions are kept, want %d", m.Config.Name, called, kept(m), want)
+		}
+	}
+}
+
 // follow starts one more manager in the test's process, beside the one that leads.
 func (s *several) follow(t *testing.T, name string) *managertest.Manager {
 	t.Helper()

@@ -83,7 +83,7 @@ func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServer
 	for method := range rules {
 		s.refused.WithLabelValues(method) // a rate can be taken from the first refusal on
 	}
-	calls := newCallMetrics()
+	calls := newCallMetrics(s.isPassedOn)
 	metrics.MustRegister(s.refused, calls)
 	return []grpc.UnaryServerInterceptor{calls.unary, s.unary}, []grpc.StreamServerInterceptor{calls.stream, s.stream}
 }
