@@ -258,7 +258,7 @@ def control():
             lines("Streams", "Streams that are open, by method.", "short", Query("sum by (method) (groupcast_manager_streams{HERE})", "{{method}}")),
             lines("Refused", "Calls refused for want of an identity or a permission.", "reqps",
                   Query("sum by (method) (rate(groupcast_manager_refused_calls_total{HERE}[$__rate_interval]))", "{{method}}")),
-            lines("No room", "1 while a manager refuses writes because the store has no room, or large ones alone.", "short",
+            lines("No room", "1 where the store, or the manager's disk, has no room, or none for large writes: the manager that leads refuses them then.", "short",
                   Query("max by (pod) (groupcast_manager_read_only{HERE})", "{{pod}}"),
                   Query("max by (pod) (groupcast_manager_large_writes_refused{HERE})", "{{pod}}: large ones")),
             lines("Measurements not believed", "Round trips that were reported and not believed, by reason.", "ops",
