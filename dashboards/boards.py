@@ -9,8 +9,10 @@ def together(gauge):
 
 
 def ours(query):
-    """What of a query, by targets, is of Groupcast: others have metrics of such names, and jobs that are called so, too."""
-    return f"({query} and on (job, instance) groupcast_build_info{{HERE}})"
+    """What of a query, by targets, is of Groupcast: others have metrics of such names, and jobs that are called so, too. Of
+    groupcast-standalone, which is scraped in all jobs, that is the process in the managers' job."""
+    return (f"({query} and on (job, instance) groupcast_build_info{{HERE}}"
+            ' unless on (job, instance) groupcast_build_info{service="standalone", job!="manager", HERE})')
 
 
 def overview():
