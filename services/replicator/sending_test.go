@@ -59,16 +59,13 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 // it did.
 func TestWindowEndsWithTheReplication(t *testing.T) {
 	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
-	shown := func() (value dto.Metric) {
-		if err := w.metrics.window.WithLabelValues("a").Write(&value); err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
 	want := func(when string, packets float64) {
 		t.Helper()
-		value := shown()
-		if got := value.GetGauge().GetValue(); got != packets {
+		var shown dto.Metric
+		if err := w.metrics.window.WithLabelValues("a").Write(&shown); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown.GetGauge().GetValue(); got != packets {
 			t.Errorf("%s, %v packets may be on their way, want %v", when, got, packets)
 		}
 	}
