@@ -9,8 +9,10 @@ def together(gauge):
 
 
 def ours(query):
-    """What of a query, by targets, is of Groupcast: others have metrics of such names, and jobs that are called so, too."""
-    return f"({query} and on (job, instance) groupcast_build_info{{HERE}})"
+    """What of a query, by targets, is of Groupcast: others have metrics of such names, and jobs that are called so, too. Of
+    groupcast-standalone, which is scraped in all jobs, that is the process in the managers' job."""
+    return (f"({query} and on (job, instance) groupcast_build_info{{HERE}}"
+            ' unless on (job, instance) groupcast_build_info{service="standalone", job!="manager", HERE})')
 
 
 def overview():
@@ -264,7 +266,7 @@ def control():
             lines("Streams", "Streams that are open, by method.", "short", Query("sum by (method) (groupcast_manager_streams{HERE})", "{{method}}")),
             lines("Refused", "Calls refused for want of an identity or a permission.", "reqps",
                   Query("sum by (method) (rate(groupcast_manager_refused_calls_total{HERE}[$__rate_interval]))", "{{method}}")),
-            lines("No room", "1 while a manager refuses writes because the store has no room, or large ones alone.", "short",
+            lines("No room", "1 where the store, or the manager's disk, has no room, or none for large writes: the manager that leads refuses them then.", "short",
                   Query("max by (pod) (groupcast_manager_read_only{HERE})", "{{pod}}"),
                   Query("max by (pod) (groupcast_manager_large_writes_refused{HERE})", "{{pod}}: large ones")),
             lines("Measurements not believed", "Round trips that were reported and not believed, by reason.", "ops",

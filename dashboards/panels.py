@@ -1,5 +1,6 @@
 """What all dashboards have in common: where the data is from, and how panels look."""
 
+import re
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
@@ -10,6 +11,10 @@ SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # Written once, so that a panel shows what its name says and nothing of another installation.
 HERE = 'namespace=~"$namespace"'
+
+# Whose metric one is. Each part has a job of its own: groupcast-standalone, which has the metrics of all, is scraped once in each of them, and
+# would be shown four times.
+PART = re.compile(r"\bgroupcast_(manager|agent|gatherer|replicator)_\w+{")
 
 HEIGHT, WIDTH = 7, 24
 
@@ -54,11 +59,11 @@ class Built:
 
 
 def with_queries(panel, queries):
-    """Adds queries to a panel; HERE stands for the namespaces that are chosen."""
+    """Adds queries to a panel, each of the job of its part; HERE stands for the namespaces that are chosen."""
     for ref, query in zip("ABCDEFGH", queries, strict=False):
+        expression = PART.sub(lambda found: f'{found[0]}job="{found[1]}", ', query.expression).replace("HERE", HERE)
         panel.with_target(
-            prometheus.Dataquery().expr(query.expression.replace("HERE", HERE)).legend_format(query.legend)
-            .ref_id(ref).datasource(SOURCE))
+            prometheus.Dataquery().expr(expression).legend_format(query.legend).ref_id(ref).datasource(SOURCE))
     return panel
 
 

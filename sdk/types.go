@@ -188,6 +188,9 @@ type Status struct {
 	TrustDomain     string
 	// ReadOnlyReason says why writes are refused; empty while they are accepted.
 	ReadOnlyReason string
+	// OwnStoreReason says why the part of the store that the manager which answers has on its disk has no room, while writes are accepted, for
+	// another manager leads.
+	OwnStoreReason string
 	// Absent says which parts should be in the same Kubernetes cluster and are not, and where to find out why.
 	Absent []string
 	// Away are gatherers and replicators that have registered and are not heard of any more. Only operators are told.
@@ -277,7 +280,7 @@ func newStatus(m *groupv1.GetStatusResponse) Status {
 		Name: m.GetName(), Version: m.GetVersion(), Leader: m.GetLeader(), Term: m.GetTerm(), Revision: m.GetRevision(),
 		Groups: int(m.GetGroups()), Members: int(m.GetMembers()),
 		AgentsOnline: int(m.GetAgentsOnline()), AgentsOffline: int(m.GetAgentsOffline()),
-		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), Absent: m.GetAbsent(),
+		Started: m.GetStartTime().AsTime(), TrustDomain: m.GetTrustDomain(), ReadOnlyReason: m.GetReadOnlyReason(), OwnStoreReason: m.GetOwnStoreReason(), Absent: m.GetAbsent(),
 		Away:           convert(m.GetAway(), newAway),
 		ManagersOnline: int(m.GetManagersOnline()), ManagersOffline: int(m.GetManagersOffline()), Managers: convert(m.GetManagers(), newManager),
 		wire: wire{m},

@@ -141,7 +141,10 @@ func TestReleasesAreShownTogether(t *testing.T) {
 	}
 }
 
-// A counter is shown by its rate, and every metric is restricted to the chosen namespaces.
+// partOf finds whose metric one is: groupcast-standalone has all, and is scraped once for each part, in the part's job.
+var partOf = regexp.MustCompile(`^groupcast_(manager|agent|gatherer|replicator)_`)
+
+// A counter is shown by its rate, and every metric is restricted to the chosen namespaces, and to the job of the part that it is of.
 func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, path []parser.Node) {
 	t.Helper()
 	rated := false
@@ -154,12 +157,21 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector, 
 	if counter != rated {
 		t.Errorf("%s: %s: counter %v, rated %v", where, selector.Name, counter, rated)
 	}
+	namespace, job := "", ""
 	for _, matcher := range selector.LabelMatchers {
-		if matcher.Name == "namespace" && matcher.Type == labels.MatchRegexp {
-			return
+		switch {
+		case matcher.Name == "namespace" && matcher.Type == labels.MatchRegexp:
+			namespace = matcher.Value
+		case matcher.Name == "job" && matcher.Type == labels.MatchEqual:
+			job = matcher.Value
 		}
 	}
-	t.Errorf("%s: %s is of any namespace", where, selector.Name)
+	if namespace == "" {
+		t.Errorf("%s: %s is of any namespace", where, selector.Name)
+	}
+	if part := partOf.FindStringSubmatch(selector.Name); part != nil && job != part[1] {
+		t.Errorf("%s: %s is of the job %q", where, selector.Name, job)
+	}
 }
 
 // grafanaDashboard is the resource of the Grafana operator, as far as the chart uses it.

@@ -100,6 +100,9 @@ func (a *app) showStatus(status sdk.Status) error {
 	if status.ReadOnlyReason != "" {
 		fmt.Fprintln(a.stderr, status.ReadOnlyReason)
 	}
+	if status.OwnStoreReason != "" {
+		fmt.Fprintf(a.stderr, "manager/%s would refuse writes if it led, and not %s: %s\n", status.Name, status.Leader, status.OwnStoreReason)
+	}
 	for _, part := range status.Absent {
 		fmt.Fprintln(a.stderr, part)
 	}

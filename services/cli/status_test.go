@@ -23,6 +23,18 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A manager whose own disk is full says so, though another leads, and writes are accepted.
+func TestStatusSaysWhoseDiskIsFull(t *testing.T) {
+	var table, said bytes.Buffer
+	a := &app{stdout: &table, stderr: &said, output: "table"}
+	if err := a.showStatus(sdk.Status{Name: "m1", Leader: "m2", OwnStoreReason: "no room"}); err != nil {
+		t.Fatal(err)
+	}
+	if said.String() != "manager/m1 would refuse writes if it led, and not m2: no room\n" || !strings.Contains(table.String(), "accepted") {
+		t.Errorf("said %q beside the table:\n%s", said.String(), table.String())
+	}
+}
+
 // A status names those that are away, with when they were last seen; of many, only the first.
 func TestStatusSaysWhoIsAway(t *testing.T) {
 	var table, said bytes.Buffer

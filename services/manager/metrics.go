@@ -79,8 +79,8 @@ func registerMetrics(registry prometheus.Registerer, shown *view.View, leading *
 	}
 	gauge("groupcast_manager_certificate_issued_timestamp_seconds", "Since when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotBefore }))
 	gauge("groupcast_manager_certificate_expiry_timestamp_seconds", "Until when this manager's certificate is valid.", certificate(func(c *x509.Certificate) time.Time { return c.NotAfter }))
-	gauge("groupcast_manager_read_only", "1 while writes are refused because the store has no room.", func() float64 { return truth(state.WriteRefusal() != nil) })
-	gauge("groupcast_manager_large_writes_refused", "1 while large writes are refused, as deliveries to hundreds of members: the store has 90 % of what it may, or its disk has little room beside what small ones need.",
+	gauge("groupcast_manager_read_only", "1 while the store, or this manager's disk, has no room: while this manager leads, writes are refused.", func() float64 { return truth(state.WriteRefusal() != nil) })
+	gauge("groupcast_manager_large_writes_refused", "1 while the store has 90 % of what it may, or this manager's disk little room beside what small writes need: while this manager leads, large writes are refused, as deliveries to hundreds of members.",
 		func() float64 { return truth(state.LargeWriteRefusal() != nil) })
 }
 

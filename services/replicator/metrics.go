@@ -31,7 +31,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		tasks:    gauges("tasks", "Replications under way here, by what is done in them: send or receive.", "duty"),
-		window:   gauges("window_packets", "How many packets may be on their way unanswered, by LAN, while a replication is sent.", "lan"),
+		window:   gauges("window_packets", "How many packets of all replications that are sent to a LAN may be on their way unanswered, by LAN.", "lan"),
 		offload:  gauges("offload", "1 where the kernel takes or gives many packets at once: segment when sending, merge when receiving; of the last replication.", "kind"),
 		packets:  count("sent_packets", "Packets with data, or that say where there is none, that were sent to LANs; those sent again among them."),
 		repairs:  count("repair_packets", "Packets that were sent again, or with parity, for members that had not got all."),
@@ -67,7 +67,7 @@ func (m *metrics) begin(duty string) (end func()) {
 
 // sent adds what a leg has sent since it was last looked at.
 func (m *metrics) sent(lan string, before, now send.Progress) {
-	m.window.WithLabelValues(lan).Set(float64(now.Window))
+	m.window.WithLabelValues(lan).Add(float64(now.Window - before.Window)) // others may be sent there, too
 	for _, one := range []struct {
 		counter prometheus.Counter
 		count   func(algo.Counts) uint64

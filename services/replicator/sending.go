@@ -101,6 +101,7 @@ func (s *sending) ends(err error) {
 
 // sendTo sends to one LAN.
 func (s *sending) sendTo(ctx context.Context, l *leg) error {
+	defer s.ceases(l)
 	j, path := s.job, s.task.GetPath()
 	from, err := s.source(ctx, j.sending.GetReplication(), s.task)
 	if err != nil {
@@ -228,6 +229,15 @@ func (s *sending) sent(l *leg, p send.Progress) {
 		l.progress = p
 		l.isIdle = !slices.ContainsFunc(p.Members, func(m send.Receipt) bool { return m.Outcome == algo.Running })
 	})
+}
+
+// ceases notes that nothing of a leg is on its way any more, however it ended.
+func (s *sending) ceases(l *leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := l.progress
+	l.progress.Window = 0
+	s.metrics.sent(l.task.GetLan(), before, l.progress)
 }
 
 // abandon gives up a LAN whose network takes nothing.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
@@ -52,6 +53,34 @@ func TestLANsHoldNobodyBack(t *testing.T) {
 			t.Errorf("%s: with that one out, %d bytes were sent", name, j.sending.GetSentBytes())
 		}
 	}
+}
+
+// The window of a LAN is that of all replications that are sent there: what one of them had is not shown any more once it has ended, however
+// it did.
+func TestWindowEndsWithTheReplication(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
+	want := func(when string, packets float64) {
+		t.Helper()
+		var shown dto.Metric
+		if err := w.metrics.window.WithLabelValues("a").Write(&shown); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown.GetGauge().GetValue(); got != packets {
+			t.Errorf("%s, %v packets may be on their way, want %v", when, got, packets)
+		}
+	}
+	first, second := twoLANs(w, &job{sending: new(replicav1.SendReport)}), twoLANs(w, &job{sending: new(replicav1.SendReport)})
+	first.sent(first.legs[0], send.Progress{Window: 20})
+	second.sent(second.legs[0], send.Progress{Window: 5})
+	want("of two replications", 25)
+	first.sent(first.legs[0], send.Progress{Window: 30})
+	want("once the first has more", 35)
+	if err := first.sendTo(t.Context(), first.legs[0]); err == nil {
+		t.Error("what is nowhere was sent")
+	}
+	want("with the first failed", 5)
+	second.sent(second.legs[0], send.Progress{})
+	want("with the second done", 0)
 }
 
 // Two LANs that were not sent the same are no replication: the source changed meanwhile.

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
@@ -347,15 +349,15 @@ func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	ctx, permitted, err := s.authorize(ctx, info.FullMethod)
 	if err != nil {
-		return nil, s.refuse(info.FullMethod, err)
+		return nil, s.told(info.FullMethod, err)
 	}
 	if permitted.leader && s.Leading.Registry() == nil {
 		response, err := s.forwardUnary(ctx, info.FullMethod, req)
-		return response, toStatus(err)
+		return response, s.told(info.FullMethod, err)
 	}
 	dropUnknown(req.(proto.Message).ProtoReflect())
 	response, err := handler(ctx, req)
-	return response, toStatus(err)
+	return response, s.told(info.FullMethod, err)
 }
 
 // stream authorizes a stream, and again with every message, since an identity
@@ -363,19 +365,27 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, permitted, err := s.authorize(stream.Context(), info.FullMethod)
 	if err != nil {
-		return s.refuse(info.FullMethod, err)
+		return s.told(info.FullMethod, err)
 	}
 	checked := &checkedStream{ServerStream: stream, ctx: ctx, server: s}
 	if permitted.leader && s.Leading.Registry() == nil {
-		return toStatus(s.forwardStream(checked, info.FullMethod))
+		return s.told(info.FullMethod, s.forwardStream(checked, info.FullMethod))
 	}
 	checked.here = true
-	return toStatus(handler(srv, checked))
+	return s.told(info.FullMethod, handler(srv, checked))
 }
 
-func (s *Server) refuse(method string, err error) error {
-	s.refused.WithLabelValues(method).Inc()
-	return toStatus(err)
+// told returns what the caller is told of an error, and counts it if it refuses the caller. What is a status already is the answer of the
+// leader, which has counted it.
+func (s *Server) told(method string, err error) error {
+	if _, answered := status.FromError(err); answered {
+		return err
+	}
+	said := toStatus(err)
+	if code := status.Code(said); code == codes.Unauthenticated || code == codes.PermissionDenied {
+		s.refused.WithLabelValues(method).Inc()
+	}
+	return said
 }
 
 type checkedStream struct {

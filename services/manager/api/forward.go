@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // forwardUnary has the leader carry out a call.
@@ -98,7 +100,7 @@ func pump(newMessage func() proto.Message, receive, send func(any) error) error 
 // leader returns the connection to the manager that leads. A call that was passed on once is not passed on again: leaders can change, and calls
 // must not go in circles.
 func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
-	if len(metadata.ValueFromIncomingContext(ctx, callerHeader)) > 0 {
+	if hasCaller(ctx) {
 		return nil, errNoLeader
 	}
 	connection := s.Leading.Connection()
@@ -106,6 +108,15 @@ func (s *Server) leader(ctx context.Context) (*grpc.ClientConn, error) {
 		return nil, errNoLeader
 	}
 	return connection, nil
+}
+
+// isPassedOn reports whether another manager passes the call on. Others may send the header, too: it means nothing then.
+func (s *Server) isPassedOn(ctx context.Context) bool {
+	return hasCaller(ctx) && s.isPeer(ctx, identity.Manager)
+}
+
+func hasCaller(ctx context.Context) bool {
+	return len(metadata.ValueFromIncomingContext(ctx, callerHeader)) > 0
 }
 
 // asCaller names the caller to the leader, which checks the caller as if it had called there.

@@ -12,11 +12,14 @@ import (
 )
 
 // behindGateway reports whether the peer is a gateway.
-func (s *Server) behindGateway(ctx context.Context) bool {
+func (s *Server) behindGateway(ctx context.Context) bool { return s.isPeer(ctx, identity.Gateway) }
+
+// isPeer reports whether the peer, which need not be the caller, has a role.
+func (s *Server) isPeer(ctx context.Context, role identity.Role) bool {
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
 	at, known := identity.PeerOf(security.State, s.TrustDomain)
-	return known && at.ID.Role == identity.Gateway
+	return known && at.ID.Role == role
 }
 
 // identifyBehind returns the caller behind a gateway: a member or an operator, or the gateway itself.

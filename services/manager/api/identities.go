@@ -3,10 +3,13 @@ package api
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
 	"github.com/groupcast/groupcast/services/manager/group"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/serviceaccount"
@@ -50,10 +53,13 @@ func (i *identityService) admit(ctx context.Context, registry *group.Registry, r
 		return registry.Redeem(ctx, req, i.server.CA.Now())
 	}
 	id, err := i.server.ServiceAccounts.Review(ctx, req.GetToken())
-	if err != nil {
-		return identity.ID{}, err
+	if err == nil {
+		err = registry.Admit(ctx, id, identity.Role(req.GetRole()))
 	}
-	return id, registry.Admit(ctx, id, identity.Role(req.GetRole()))
+	if status.Code(toStatus(err)) == codes.Unauthenticated {
+		registry.LogPodRefused(kubernetes.ClaimsOf(req.GetToken()), err)
+	}
+	return id, err
 }
 
 func (i *identityService) Renew(ctx context.Context, req *groupv1.RenewRequest) (*groupv1.RenewResponse, error) {

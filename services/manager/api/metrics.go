@@ -9,20 +9,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callMetrics measures calls. Methods and codes are bounded sets.
+// callMetrics measures the calls of this manager's own callers: what another manager passes on is measured there. Methods and codes are
+// bounded sets.
 type callMetrics struct {
+	isPassedOn func(context.Context) bool
+
 	duration *prometheus.HistogramVec
 	streams  *prometheus.GaugeVec
 }
 
-func newCallMetrics() *callMetrics {
+func newCallMetrics(isPassedOn func(context.Context) bool) *callMetrics {
 	return &callMetrics{
+		isPassedOn: isPassedOn,
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "groupcast_manager_call_duration_seconds", Help: "How long unary calls took, by method and gRPC code.",
+			Name: "groupcast_manager_call_duration_seconds", Help: "How long unary calls took, by method and gRPC code; at the manager that the caller is connected with.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"method", "code"}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "groupcast_manager_streams", Help: "Streams open now, by method.",
+			Name: "groupcast_manager_streams", Help: "Streams open now, by method; at the manager that the caller is connected with.",
 		}, []string{"method"}),
 	}
 }
@@ -38,6 +42,9 @@ func (c *callMetrics) Collect(to chan<- prometheus.Metric) {
 }
 
 func (c *callMetrics) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if c.isPassedOn(ctx) {
+		return handler(ctx, req)
+	}
 	start := time.Now()
 	response, err := handler(ctx, req)
 	c.duration.WithLabelValues(info.FullMethod, status.Code(err).String()).Observe(time.Since(start).Seconds())
@@ -45,6 +52,9 @@ func (c *callMetrics) unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 func (c *callMetrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if c.isPassedOn(stream.Context()) {
+		return handler(srv, stream)
+	}
 	open := c.streams.WithLabelValues(info.FullMethod)
 	open.Inc()
 	defer open.Dec()

@@ -78,12 +78,12 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 // serves: the interceptors count refusals.
 func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
 	s.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "groupcast_manager_refused_calls_total", Help: "Calls refused for want of an identity or a permission, by method.",
+		Name: "groupcast_manager_refused_calls_total", Help: "Calls refused for want of an identity, a token or a permission, by method; one that was passed on, by the manager that refused it.",
 	}, []string{"method"})
 	for method := range rules {
 		s.refused.WithLabelValues(method) // a rate can be taken from the first refusal on
 	}
-	calls := newCallMetrics()
+	calls := newCallMetrics(s.isPassedOn)
 	metrics.MustRegister(s.refused, calls)
 	return []grpc.UnaryServerInterceptor{calls.unary, s.unary}, []grpc.StreamServerInterceptor{calls.stream, s.stream}
 }

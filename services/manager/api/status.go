@@ -13,6 +13,7 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/version"
+	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -21,8 +22,8 @@ type managerService struct {
 	server *Server
 }
 
-// GetStatus answers from what this manager sees, without asking the store: it
-// must work when little else does.
+// GetStatus answers from what this manager sees, and what the leader says if it does, without asking the store: it must work when little else
+// does.
 func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
 	leader, counts := m.server.Leading.Leader(), m.server.View.Count()
 	response := &groupv1.GetStatusResponse{
@@ -32,42 +33,64 @@ func (m *managerService) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequ
 		AgentsOnline: uint32(counts.AgentsOnline), AgentsOffline: uint32(counts.AgentsOffline),
 		StartTime: timestamppb.New(m.server.Started), TrustDomain: m.server.TrustDomain,
 	}
-	response.Absent, response.Away = m.missing(ctx, counts)
+	said := m.askLeader(ctx)
+	response.Absent, response.Away = m.missing(ctx, counts, said)
+	response.ReadOnlyReason, response.OwnStoreReason = m.refusal(leader, said)
 	managers := m.server.managers()
 	online, offline := countManagers(managers)
 	response.ManagersOnline, response.ManagersOffline = uint32(online), uint32(offline)
 	if callerOf(ctx).Role == identity.Operator { // others are not told who there is
 		response.Managers = managers
 	}
-	if err := m.server.WriteRefusal(); err != nil {
-		response.ReadOnlyReason = err.Error()
-	} else if leader.Name == "" {
-		response.ReadOnlyReason = "no manager leads at the moment: writes go on by themselves when one does"
-	}
 	return response, nil
+}
+
+// refusal says why writes are refused: each manager knows the disk of its own part of the store, and the leader alone writes. If writes are
+// accepted, own says why they would not be if this manager led.
+func (m *managerService) refusal(leader store.Leader, said *groupv1.GetStatusResponse) (all, own string) {
+	if err := m.server.WriteRefusal(); err != nil {
+		own = err.Error()
+	}
+	switch all = said.GetReadOnlyReason(); {
+	case said != nil && all == "":
+		return "", own
+	case said == nil && own != "":
+		return own, ""
+	case said == nil && leader.Name == "":
+		return "no manager leads at the moment: writes go on by themselves when one does", ""
+	}
+	return all, ""
 }
 
 // leaderPatience is how long the leader's answer is waited for: what is known without it has to be told, too.
 const leaderPatience = 2 * time.Second
 
+// askLeader returns the leader's own status; nil if this manager leads, or the leader does not answer.
+func (m *managerService) askLeader(ctx context.Context) *groupv1.GetStatusResponse {
+	if _, leads := m.server.away(); leads {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	answer, err := m.server.forwardUnary(ctx, groupv1.ManagerService_GetStatus_FullMethodName, new(groupv1.GetStatusRequest))
+	if said, is := answer.(*groupv1.GetStatusResponse); err == nil && is {
+		return said
+	}
+	return nil
+}
+
 // missing says which services should be here and are not, and which peers have registered and are silent. Only the leader knows that; if it
 // does not answer, all that have registered count as here.
-func (m *managerService) missing(ctx context.Context, counts view.Counts) ([]string, []*groupv1.Away) {
-	accounts := m.server.ServiceAccounts.Services()
-	away, leads := m.server.away()
-	if !leads {
-		ctx, cancel := context.WithTimeout(ctx, leaderPatience)
-		defer cancel()
-		answer, err := m.server.forwardUnary(ctx, groupv1.ManagerService_GetStatus_FullMethodName, new(groupv1.GetStatusRequest))
-		if told, is := answer.(*groupv1.GetStatusResponse); err == nil && is {
-			return told.GetAbsent(), told.GetAway()
-		}
-		return absent(accounts, counts, nil), nil
+func (m *managerService) missing(ctx context.Context, counts view.Counts, said *groupv1.GetStatusResponse) ([]string, []*groupv1.Away) {
+	if said != nil {
+		return said.GetAbsent(), said.GetAway()
 	}
+	away, _ := m.server.away()
+	missed := absent(m.server.ServiceAccounts.Services(), counts, away)
 	if callerOf(ctx).Role != identity.Operator {
-		return absent(accounts, counts, away), nil
+		return missed, nil
 	}
-	return absent(accounts, counts, away), away
+	return missed, away
 }
 
 // managers returns the managers that are here or missed, by name, as the store has them. This manager is here, whatever the store says.

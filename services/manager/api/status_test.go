@@ -1,12 +1,18 @@
 package api_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -19,16 +25,17 @@ import (
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// follows is a manager that does not lead, and has no connection to the leader.
+// follows is a manager that does not lead, and has no connection to the leader unless one is given.
 type follows struct {
 	api.Leading
-	leader store.Leader
+	leader     store.Leader
+	connection *grpc.ClientConn
 }
 
 func (f follows) Leader() store.Leader          { return f.leader }
 func (follows) Registry() *group.Registry       { return nil }
 func (follows) Replications() *replication.Desk { return nil }
-func (follows) Connection() *grpc.ClientConn    { return nil }
+func (f follows) Connection() *grpc.ClientConn  { return f.connection }
 
 // managerServer is the service, of those of a server, that tells of the managers.
 type managerServer struct{ groupv1.ManagerServiceServer }
@@ -96,6 +103,71 @@ func TestStatusSaysThatNobodyLeads(t *testing.T) {
 		status := statusOf(t, nil, store.Leader{Candidate: store.Candidate{Name: leader}, Term: 3})
 		if status.GetLeader() != leader || (status.GetReadOnlyReason() == "") != leads {
 			t.Errorf("where %q leads: %q leads, %q", leader, status.GetLeader(), status.GetReadOnlyReason())
+		}
+	}
+}
+
+// says is a leader that answers with a status.
+type says struct {
+	groupv1.UnimplementedManagerServiceServer
+	status *groupv1.GetStatusResponse
+}
+
+func (s says) GetStatus(context.Context, *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
+	return s.status, nil
+}
+
+// leaderThat returns a connection to a leader that answers so.
+func leaderThat(t *testing.T, status *groupv1.GetStatusResponse) *grpc.ClientConn {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	groupv1.RegisterManagerServiceServer(server, says{status: status})
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		connection.Close()
+		server.Stop()
+		serving.Wait()
+	})
+	return connection
+}
+
+// Of several managers, each has the disk of its own, and the one that leads writes: whether writes are refused depends on its disk. Another
+// one whose disk is full says so of itself. If the leader does not answer, what this manager knows is all that can be told.
+func TestWritesAreRefusedByTheLeadersDisk(t *testing.T) {
+	full := fmt.Errorf("%w: 3 MiB are free", store.ErrFull)
+	for name, c := range map[string]struct {
+		own              error
+		leaders          *grpc.ClientConn
+		refused, ofItOwn string
+	}{
+		"the leader's is full":              {nil, leaderThat(t, &groupv1.GetStatusResponse{ReadOnlyReason: "no room there"}), "no room there", ""},
+		"both are full":                     {full, leaderThat(t, &groupv1.GetStatusResponse{ReadOnlyReason: "no room there"}), "no room there", ""},
+		"another's is full":                 {full, leaderThat(t, new(groupv1.GetStatusResponse)), "", full.Error()},
+		"none is full":                      {nil, leaderThat(t, new(groupv1.GetStatusResponse)), "", ""},
+		"full, and the leader is not there": {full, nil, full.Error(), ""},
+	} {
+		server := &api.Server{
+			Name: "m1", View: view.New(nil, slog.New(slog.DiscardHandler)), WriteRefusal: func() error { return c.own },
+			Leading: follows{leader: store.Leader{Candidate: store.Candidate{Name: "m2"}, Term: 3}, connection: c.leaders},
+		}
+		var found managerServer
+		server.Register(&found)
+		status, err := found.GetStatus(peer.NewContext(t.Context(), new(peer.Peer)), new(groupv1.GetStatusRequest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.GetReadOnlyReason() != c.refused || status.GetOwnStoreReason() != c.ofItOwn {
+			t.Errorf("%s: writes are refused for %q, want %q; of itself it says %q, want %q",
+				name, status.GetReadOnlyReason(), c.refused, status.GetOwnStoreReason(), c.ofItOwn)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/kubernetes"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -45,6 +46,16 @@ func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role
 	r.log.Info("a pod was let in by its service account", "as", id.String())
 	return nil
 }
+
+// LogPodRefused tells which pod was refused by its token, as far as the token can be believed.
+func (r *Registry) LogPodRefused(claims kubernetes.Claims, reason error) {
+	if r.podsFailed.Allow() {
+		r.log.Warn("ServiceAccount token refused", "account", clipName(claims.Account), "pod", clipName(claims.Pod), "reason", reason)
+	}
+}
+
+// clipName bounds what a token says: a name in Kubernetes has at most 253 bytes, and an account is two of them.
+func clipName(said string) string { return fmt.Sprintf("%.320s", said) }
 
 func checkForgiven(id identity.ID, known view.Identity) error {
 	if known.Revoked != 0 && !known.Forgiven {

@@ -113,7 +113,8 @@ func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now t
 		if !allowed {
 			return identity.ID{}, &ledger.RateLimited{What: "join tokens are refused", Retry: time.Second}
 		}
-		r.log.Warn("join token refused", "reason", err)
+		token, _ := identity.ParseToken(req.GetToken()) // the id of what is no token is empty
+		r.log.Warn("join token refused", "token_id", token.ID, "reason", err)
 	}
 	if id.Role == identity.Member && (err != nil || !r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)) {
 		r.noteMoved(id) // the token is used, or may be, and nobody may ask again

@@ -95,6 +95,7 @@ type Registry struct {
 	heard        map[seat]time.Time        // when each member last joined or was heard, also where its session has ended since
 	changed      map[string]bool           // groups whose epoch is to grow
 	enrollFailed *rate.Limiter             // refused join tokens
+	podsFailed   *rate.Limiter             // refused pods of which the log tells
 }
 
 // Lead returns the registry of a term. All members get the time of one expiry to
@@ -118,8 +119,9 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, accounts Accou
 		joining:     make(map[seat]*joining),
 		heard:       make(map[seat]time.Time),
 		changed:     make(map[string]bool),
-		// Guessing 256 bits is hopeless; the limit keeps the log readable.
+		// Guessing 256 bits is hopeless; the limits keep the log readable.
 		enrollFailed: rate.NewLimiter(10, 50),
+		podsFailed:   rate.NewLimiter(10, 50),
 	}
 	shown.All(func(member view.Member) {
 		r.sessions.Presume(sessionOf(member.Member), now)

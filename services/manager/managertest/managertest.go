@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/groupcast/groupcast/internal/daemon"
+	"github.com/groupcast/groupcast/internal/testprocess"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/services/manager"
@@ -31,7 +32,8 @@ type Manager struct {
 	Config  *manager.Config
 	Metrics *prometheus.Registry
 
-	stop func() error
+	stop   func() error
+	output *testprocess.Output
 }
 
 // Config returns the configuration of a manager that keeps everything below a
@@ -60,13 +62,14 @@ func Run(t testing.TB, config *manager.Config) *Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	output := new(testprocess.Output)
+	log := slog.New(slog.NewTextHandler(testWriter{output}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	metrics := prometheus.NewRegistry()
 	env := daemon.Env{Log: log, Metrics: metrics, Admin: admin, Stdout: io.Discard}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Run(ctx, env, config) }()
-	m := &Manager{Access: config.Admin.File, Config: config, Metrics: metrics}
+	m := &Manager{Access: config.Admin.File, Config: config, Metrics: metrics, output: output}
 	var stopped bool
 	m.stop = func() error {
 		if stopped {
@@ -108,6 +111,9 @@ func (m *Manager) Stop(t testing.TB) {
 	}
 }
 
+// Said returns what the manager has logged so far.
+func (m *Manager) Said() string { return m.output.String() }
+
 // Client returns a client with an operator's identity. It is closed with the test.
 func (m *Manager) Client(t testing.TB) *sdk.Client {
 	t.Helper()
@@ -142,12 +148,12 @@ func (m *Manager) Enroll(t testing.TB, token sdk.Token) sdk.Config {
 	return config
 }
 
-// testWriter writes log lines to the test's log.
-type testWriter struct{ t testing.TB }
+// testWriter keeps log lines, and shows them where a test is looked into.
+type testWriter struct{ output *testprocess.Output }
 
 func (w testWriter) Write(line []byte) (int, error) {
 	if os.Getenv("GROUPCAST_TEST_LOG") != "" { // a manager may log after its test has ended
-		return os.Stderr.Write(line)
+		os.Stderr.Write(line)
 	}
-	return len(line), nil
+	return w.output.Write(line)
 }

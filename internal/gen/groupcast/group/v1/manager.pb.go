@@ -78,7 +78,7 @@ type GetStatusResponse struct {
 	AgentsOffline uint32                 `protobuf:"varint,9,opt,name=agents_offline,json=agentsOffline,proto3" json:"agents_offline,omitempty"`
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	TrustDomain   string                 `protobuf:"bytes,11,opt,name=trust_domain,json=trustDomain,proto3" json:"trust_domain,omitempty"`
-	// Why writes are refused; empty while they are accepted.
+	// Why writes are refused, as the manager says that leads, which alone writes; empty while they are accepted.
 	ReadOnlyReason string `protobuf:"bytes,12,opt,name=read_only_reason,json=readOnlyReason,proto3" json:"read_only_reason,omitempty"`
 	// Of each Kubernetes ServiceAccount whose pods are let in and none of which is here, a sentence that says where
 	// Kubernetes tells why. Managers see no pods that have not come to them.
@@ -91,9 +91,12 @@ type GetStatusResponse struct {
 	ManagersOnline  uint32 `protobuf:"varint,15,opt,name=managers_online,json=managersOnline,proto3" json:"managers_online,omitempty"`
 	ManagersOffline uint32 `protobuf:"varint,16,opt,name=managers_offline,json=managersOffline,proto3" json:"managers_offline,omitempty"`
 	// All of them, by name; empty for callers that are no operators.
-	Managers      []*Manager `protobuf:"bytes,17,rep,name=managers,proto3" json:"managers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Managers []*Manager `protobuf:"bytes,17,rep,name=managers,proto3" json:"managers,omitempty"`
+	// Why the part of the managers' own store that the manager which answers has on its disk has no room, while writes are
+	// accepted, for another manager leads. What is written fills that disk further, and the manager ends when it is full.
+	OwnStoreReason string `protobuf:"bytes,18,opt,name=own_store_reason,json=ownStoreReason,proto3" json:"own_store_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -245,6 +248,13 @@ func (x *GetStatusResponse) GetManagers() []*Manager {
 	return nil
 }
 
+func (x *GetStatusResponse) GetOwnStoreReason() string {
+	if x != nil {
+		return x.OwnStoreReason
+	}
+	return ""
+}
+
 // Manager is one of the managers of a store.
 type Manager struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -385,7 +395,7 @@ var File_groupcast_group_v1_manager_proto protoreflect.FileDescriptor
 const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\n" +
 	" groupcast/group/v1/manager.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xe2\x04\n" +
+	"\x10GetStatusRequest\"\x8c\x05\n" +
 	"\x11GetStatusResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
@@ -405,7 +415,8 @@ const file_groupcast_group_v1_manager_proto_rawDesc = "" +
 	"\x04away\x18\x0e \x03(\v2\x18.groupcast.group.v1.AwayR\x04away\x12'\n" +
 	"\x0fmanagers_online\x18\x0f \x01(\rR\x0emanagersOnline\x12)\n" +
 	"\x10managers_offline\x18\x10 \x01(\rR\x0fmanagersOffline\x127\n" +
-	"\bmanagers\x18\x11 \x03(\v2\x1b.groupcast.group.v1.ManagerR\bmanagers\"\xc5\x01\n" +
+	"\bmanagers\x18\x11 \x03(\v2\x1b.groupcast.group.v1.ManagerR\bmanagers\x12(\n" +
+	"\x10own_store_reason\x18\x12 \x01(\tR\x0eownStoreReason\"\xc5\x01\n" +
 	"\aManager\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
