@@ -17,6 +17,7 @@ import (
 type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	closed     time.Time
+	awaited    time.Time // until when it is waited for since then; zero as long as nobody else is there
 	heard      time.Time
 	fed        time.Time // when a node that it feeds last got more, in any delivery
 	goodbye    bool
@@ -43,13 +44,7 @@ func (d *Desk) AttachMember(group, name string) *Attachment {
 func (d *Desk) AttachAgent(name string) *Attachment {
 	a := d.attach(seat{id: placement.AgentID(name)})
 	d.mu.Lock()
-	if d.streams == 0 {
-		d.regained = time.Now()
-	}
-	if before := d.agents[name]; before == nil || before.attachment == nil {
-		d.streams++
-	}
-	d.agents[name] = &presence{attachment: a, heard: time.Now()}
+	d.noteOpen(name, a, time.Now())
 	d.mu.Unlock()
 	d.pokeAll() // deliveries may wait for it
 	return a
@@ -80,8 +75,7 @@ func (a *Attachment) Close() {
 	agent := d.agents[a.seat.id.Name]
 	wasAgent := a.seat.id.Role == identity.Agent && agent != nil && agent.attachment == a
 	if wasAgent {
-		agent.attachment, agent.closed = nil, time.Now()
-		d.streams--
+		d.noteClosed(a.seat.id.Name, time.Now())
 	}
 	d.mu.Unlock()
 	if wasAgent {
@@ -309,8 +303,8 @@ func (d *Desk) seen(name string) sight {
 		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
 		s.fed = agent.fed
 	}
-	if !s.attached && !s.goodbye {
-		s.awaited = d.awaited(s.closed)
+	if known && !s.attached && !s.goodbye {
+		s.awaited = d.awaited(name, time.Now())
 	}
 	if cutOff { // the agent's connection has died of that, and it could not be told of another tree anyway
 		s.closed = time.Time{}
@@ -318,21 +312,17 @@ func (d *Desk) seen(name string) sight {
 	return s
 }
 
-// awaited returns until when an agent is waited for whose stream closed at this time; zero if it is not, as others were there since. The streams of
-// all break at once where something on the way to this manager does: the agents go on, and come back one after the other. The desk is locked.
-func (d *Desk) awaited(closed time.Time) time.Time {
-	switch {
-	case d.streams == 0:
-		return time.Now().Add(returnPatience)
-	case closed.After(d.regained):
-		return time.Time{}
-	}
-	return d.regained.Add(returnPatience)
-}
-
-// usable reports whether an agent can be given something to do.
+// usable reports whether an agent can be given something to do, as soon as it is back if it is waited for.
 func (d *Desk) usable(agent *agentv1.Agent, now time.Time) bool {
 	cause, _ := d.seen(agent.GetName()).lost(now)
+	return cause == ""
+}
+
+// isThere reports whether an agent can do the work of another: one that is merely waited for cannot be told of it.
+func (d *Desk) isThere(agent string, now time.Time) bool {
+	seen := d.seen(agent)
+	seen.awaited = time.Time{}
+	cause, _ := seen.lost(now)
 	return cause == ""
 }
 

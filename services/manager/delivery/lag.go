@@ -75,6 +75,22 @@ func (r *rearrangement) renewUplinks() {
 	r.tree = r.tree.Rated(uplinks)
 }
 
+// inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
+// more of that, had moved them lower. It counts for their group alone, as the tree does not say what they were compared with.
+func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
+	if k.tree == nil {
+		return
+	}
+	slow := make(map[string]uint64)
+	for name, known := range k.network(delivery).Uplinks() {
+		node, has := k.tree.Node(name)
+		if has && node.Uplink > 0 && (known == 0 || node.Uplink < known) {
+			slow[name] = node.Uplink
+		}
+	}
+	k.desk.noteSlow(k.id, k.group, slow, now)
+}
+
 // comparedIn returns the group for which alone it counts how fast agents are beside each other; empty if it counts for all. Relays are members of
 // one group, on whatever links these have: what goes over them, or what they say, is no measure of a session agent for others.
 func (r *rearrangement) comparedIn() (group string) {

@@ -191,12 +191,49 @@ func TestUplinksInATreeAreRenewed(t *testing.T) {
 			if got, _ := u.tree.Node("agent/b"); got.Uplink != test.want {
 				t.Errorf("the uplink is %d, want %d", got.Uplink, test.want)
 			}
-			next := newKeeper(u.desk, u.shown())
-			next.readTree(u.shown())
+			next := u.nextLeader()
+			next.desk.join(t, "later", "")
+			next.mustArrange()
+			if _, fed := next.tree.Node("member/later"); !fed {
+				t.Error("the next leader has not changed the tree")
+			}
 			if got, _ := next.tree.Node("agent/b"); got.Uplink != test.want {
-				t.Errorf("the next leader finds the uplink %d, want %d", got.Uplink, test.want)
+				t.Errorf("the next leader has the uplink %d, want %d", got.Uplink, test.want)
 			}
 		})
+	}
+}
+
+// nextLeader returns the delivery as the next leader has it, which knows what is stored and nothing else.
+func (u *unserved) nextLeader() *unserved {
+	clear(u.desk.slow)
+	next := newKeeper(u.desk, u.shown())
+	next.progress.claimed = true
+	next.takeOver(u.shown())
+	return &unserved{next, u.t}
+}
+
+// What an earlier leader found of an agent counts as long as what one finds itself, and for the group whose tree says so.
+func TestNextLeaderForgetsWhoWasSlow(t *testing.T) {
+	u := serve(t, fileSpec())
+	u.stand(
+		&managerv1.TreeNode{Id: "member/s"},
+		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+		&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a", UplinkBytesPerSecond: megabyte},
+	)
+	next, now := u.nextLeader(), time.Now()
+	for _, test := range []struct {
+		group string
+		at    time.Time
+		slow  bool
+	}{{"g", now, true}, {"another", now, false}, {"g", now.Add(slowMemory), false}} {
+		if _, is := next.desk.slowness("b", test.group, test.at); is != test.slow {
+			t.Errorf("in %s at %v the agent counts as slow: %t", test.group, test.at.Sub(now), is)
+		}
+	}
+	next.desk.noteSlow(next.id, "", map[string]uint64{named("b").String(): 0}, now)
+	if _, is := next.desk.slowness("b", "g", now); is {
+		t.Error("the agent counts as slow though the delivery found that to be wrong")
 	}
 }
 

@@ -30,7 +30,7 @@ type sight struct {
 	goodbye  bool
 	attached bool
 	closed   time.Time // when its control stream closed; zero while it is open or was not yet, in this term
-	awaited  time.Time // until when it is waited for all the same, as the streams of all were closed; zero if it is not
+	awaited  time.Time // until when it is waited for if it is not attached; zero if it is not
 	heard    time.Time
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
@@ -49,6 +49,11 @@ const (
 	causeIdle    = "agent_idle"
 	causeFull    = "agent_full"
 )
+
+// isAwaited reports whether an agent is waited for whose control stream closed with those of all others.
+func (s sight) isAwaited(now time.Time) bool {
+	return !s.attached && !s.closed.IsZero() && now.Before(s.awaited)
+}
 
 // lost returns why an agent counts as lost or, if it does not, when it may.
 func (s sight) lost(now time.Time) (cause string, due time.Time) {
@@ -73,7 +78,7 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeIdle, time.Time{}
 	case after(s.full, fullPatience):
 		return causeFull, time.Time{}
-	case s.blamed.IsZero():
+	case s.blamed.IsZero(), s.isAwaited(now): // it is silent anyway, and can neither be told anything nor deny what is said of it
 		return "", due
 	case after(s.heard, silentPatience):
 		return causeSilent, time.Time{}
