@@ -207,7 +207,6 @@ func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
 		d.part(func() { d.account.Detach(s.name) })
-		d.forget(s.name)
 		d.quiet.Broadcast()
 	})
 }
@@ -310,10 +309,12 @@ func (d *delivery) isChild(name string) bool {
 	return slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
-// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more, and if it comes
-// back, it says where it is. That it lied is not forgotten. A delivery that has ended may have no children, but it is told what their links carried.
+// forget forgets a child that the tree no longer has, if it has no link and managers were just told what its links carried. If it comes back, it
+// says where it is. That it lied is not forgotten. Of a delivery that is sealed or has ended nobody is forgotten: members that have all are no
+// longer children here, but a manager that begins to lead is to hear of their links, too; and such a delivery does not go on for ever.
 func (d *delivery) forget(name string) {
-	if c := d.children[name]; c.link == nil && c.givenUp != lied && !d.isChild(name) && !d.assignment.GetEnded() {
+	isPassing := !d.assignment.GetSealed() && !d.assignment.GetEnded()
+	if c := d.children[name]; isPassing && c.link == nil && c.givenUp != lied && !d.isChild(name) {
 		delete(d.children, name)
 	}
 }
