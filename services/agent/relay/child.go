@@ -39,6 +39,7 @@ type child struct {
 	reads   []uint64         // offsets from which bytes are being read from the file
 	stripes *groupv1.Stripes // of its latest link; nil if that may have but one
 	sent    uint64           // bytes, over all links
+	count   uint64           // names the count of them
 	sentAt  time.Time        // the last of them
 	acked   uint64
 	givenUp fault // why no link of it is fed any more, whatever the tree says
@@ -58,6 +59,10 @@ const (
 	tooSlow         // by the rule; forgotten when the tree no longer has the child here
 	lied            // it acknowledged what it was not sent
 )
+
+// newCount names a count of what is sent to a child. Managers add to what they know of a link what is counted anew: no other count of the child
+// may have the name, not of an agent that ran before either.
+func newCount() uint64 { return uint64(time.Now().UnixNano()) }
 
 func (c *child) isGivenUp() bool { return c.givenUp != faultless }
 
@@ -158,7 +163,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	}
 	c := d.children[name]
 	if c == nil {
-		c = &child{}
+		c = &child{count: newCount()}
 		d.children[name] = c
 	}
 	c.dismissed = !d.account.Expects(name)

@@ -475,7 +475,7 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 	for name, c := range d.children {
 		id := childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: id.Name, Role: string(id.Role), Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
+			Name: id.Name, Role: string(id.Role), Connected: c.link != nil, SentBytes: c.sent, Count: c.count, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
 			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
 		d.forget(name)

@@ -46,6 +46,7 @@ type fed struct {
 	out     *datagram.Out      // nil while it has no link
 	cancel  context.CancelFunc // ends that
 	earlier datagram.Use
+	count   uint64 // names the count of all that
 }
 
 // unlink forgets the link that there is, but not what it carried.
@@ -156,7 +157,7 @@ func (f *flow) report() *groupv1.DeliveryReport {
 		child := f.children[name]
 		use, id := child.use(), childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: id.Name, Role: string(id.Role), Connected: child.isReady(), SentBytes: use.Bytes, SinceSent: since(use.Last), Datagrams: use.Message(),
+			Name: id.Name, Role: string(id.Role), Connected: child.isReady(), SentBytes: use.Bytes, Count: child.count, SinceSent: since(use.Last), Datagrams: use.Message(),
 		})
 		f.forget(name)
 	}
@@ -179,7 +180,7 @@ func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc)
 	}
 	child := f.children[name]
 	if child == nil {
-		child = &fed{}
+		child = &fed{count: newCount()}
 		f.children[name] = child
 	}
 	child.unlink()

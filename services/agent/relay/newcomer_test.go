@@ -70,6 +70,7 @@ func TestChildrenThatAreGoneAreForgotten(t *testing.T) {
 	var delivering sync.WaitGroup
 	delivering.Go(func() { w.deliver("sa1", map[*member]string{back: "sa1", newMember("stays"): "sa1"}) })
 	w.await("it has some", func() bool { return back.has() > 3<<20 })
+	count := w.childOf("sa1", "back").GetCount()
 	w.version++
 	w.tree("sa1", "sender", "stays")
 	tell("who is gone is forgotten", "liar", "stays")
@@ -79,6 +80,9 @@ func TestChildrenThatAreGoneAreForgotten(t *testing.T) {
 	delivering.Wait()
 	if sent := w.childOf("sa1", "back").GetSentBytes(); sent > uint64(len(w.content)-had) {
 		t.Errorf("it was sent %d bytes when it came back, and had %d of %d", sent, had, len(w.content))
+	}
+	if again := w.childOf("sa1", "back").GetCount(); count == 0 || again == 0 || again == count {
+		t.Errorf("it is counted anew as %d, and was as %d: want others, and not 0", again, count)
 	}
 }
 
@@ -117,6 +121,9 @@ func TestWhatLinksCarriedIsToldWhenTheyAreGone(t *testing.T) {
 				first, second := w.childOf("sa1", "gone"), w.childOf("sa1", "gone")
 				if first.GetSentBytes() == 0 {
 					t.Errorf("what its links carried is not told: %v", first)
+				}
+				if first.GetCount() == 0 {
+					t.Errorf("the count has no name: %v", first)
 				}
 				if isKept := second.GetSentBytes() == first.GetSentBytes(); isKept != isSealed {
 					t.Errorf("told again: %v, want that: %v", second, isSealed)
