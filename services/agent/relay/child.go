@@ -39,6 +39,7 @@ type child struct {
 	reads   []uint64         // offsets from which bytes are being read from the file
 	stripes *groupv1.Stripes // of its latest link; nil if that may have but one
 	sent    uint64           // bytes, over all links
+	count   uint64           // names the count of them
 	sentAt  time.Time        // the last of them
 	acked   uint64
 	givenUp fault // why no link of it is fed any more, whatever the tree says
@@ -58,6 +59,10 @@ const (
 	tooSlow         // by the rule; forgotten when the tree no longer has the child here
 	lied            // it acknowledged what it was not sent
 )
+
+// newCount names a count of what is sent to a child. Managers add to what they know of a link what is counted anew: no other count of the child
+// may have the name, not of an agent that ran before either.
+func newCount() uint64 { return uint64(time.Now().UnixNano()) }
 
 func (c *child) isGivenUp() bool { return c.givenUp != faultless }
 
@@ -158,7 +163,7 @@ func (d *delivery) attach(name string, asked *link.Asked) *supply {
 	}
 	c := d.children[name]
 	if c == nil {
-		c = &child{}
+		c = &child{count: newCount()}
 		d.children[name] = c
 	}
 	c.dismissed = !d.account.Expects(name)
@@ -207,7 +212,6 @@ func (d *delivery) detach(s *supply) {
 	d.update(func() {
 		s.child.link = nil
 		d.part(func() { d.account.Detach(s.name) })
-		d.forget(s.name)
 		d.quiet.Broadcast()
 	})
 }
@@ -310,10 +314,12 @@ func (d *delivery) isChild(name string) bool {
 	return slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
-// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more, and if it comes
-// back, it says where it is. That it lied is not forgotten. A delivery that has ended may have no children, but it is told what their links carried.
+// forget forgets a child that the tree no longer has, if it has no link and managers were just told what its links carried. If it comes back, it
+// says where it is. That it lied is not forgotten. Of a delivery that is sealed or has ended nobody is forgotten: members that have all are no
+// longer children here, but a manager that begins to lead is to hear of their links, too; and such a delivery does not go on for ever.
 func (d *delivery) forget(name string) {
-	if c := d.children[name]; c.link == nil && c.givenUp != lied && !d.isChild(name) && !d.assignment.GetEnded() {
+	isPassing := !d.assignment.GetSealed() && !d.assignment.GetEnded()
+	if c := d.children[name]; isPassing && c.link == nil && c.givenUp != lied && !d.isChild(name) {
 		delete(d.children, name)
 	}
 }

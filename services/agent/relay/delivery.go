@@ -378,7 +378,6 @@ func (d *delivery) expectChildren() {
 		if c.link != nil && !slices.Contains(names, name) {
 			c.dismissed = true
 		}
-		d.forget(name)
 	}
 }
 
@@ -465,6 +464,7 @@ func (d *delivery) insist() {
 	}
 }
 
+// standing returns how the delivery stands, to be told to the managers.
 func (d *delivery) standing() *groupv1.DeliveryReport {
 	report := &groupv1.DeliveryReport{
 		Delivery: d.assignment.GetDelivery(), TreeVersion: d.assignment.GetTreeVersion(), Bytes: d.account.Offset(),
@@ -475,9 +475,10 @@ func (d *delivery) standing() *groupv1.DeliveryReport {
 	for name, c := range d.children {
 		id := childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: id.Name, Role: string(id.Role), Connected: c.link != nil, SentBytes: c.sent, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
+			Name: id.Name, Role: string(id.Role), Connected: c.link != nil, SentBytes: c.sent, Count: c.count, AckedOffset: c.acked, Evicted: c.isGivenUp(), Stripes: c.stripes, SinceSent: since(c.sentAt),
 			Waits: d.account.Expects(name) && !d.account.Serves(name),
 		})
+		d.forget(name)
 	}
 	return report
 }

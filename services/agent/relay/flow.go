@@ -46,6 +46,7 @@ type fed struct {
 	out     *datagram.Out      // nil while it has no link
 	cancel  context.CancelFunc // ends that
 	earlier datagram.Use
+	count   uint64 // names the count of all that
 }
 
 // unlink forgets the link that there is, but not what it carried.
@@ -101,7 +102,6 @@ func (f *flow) assign(assignment *groupv1.Assignment) {
 		if child.out != nil && !f.isChild(name) {
 			child.cancel()
 		}
-		f.forget(name)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -146,7 +146,7 @@ func (f *flow) arrived(in *datagram.In, whole []byte, from netip.AddrPort, now t
 	}
 }
 
-// report returns how the flow stands.
+// report returns how the flow stands, to be told to the managers.
 func (f *flow) report() *groupv1.DeliveryReport {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +158,9 @@ func (f *flow) report() *groupv1.DeliveryReport {
 		child := f.children[name]
 		use, id := child.use(), childID(name)
 		report.Children = append(report.Children, &groupv1.ChildReport{
-			Name: id.Name, Role: string(id.Role), Connected: child.isReady(), SentBytes: use.Bytes, SinceSent: since(use.Last), Datagrams: use.Message(),
+			Name: id.Name, Role: string(id.Role), Connected: child.isReady(), SentBytes: use.Bytes, Count: child.count, SinceSent: since(use.Last), Datagrams: use.Message(),
 		})
+		f.forget(name)
 	}
 	return report
 }
@@ -180,7 +181,7 @@ func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc)
 	}
 	child := f.children[name]
 	if child == nil {
-		child = &fed{}
+		child = &fed{count: newCount()}
 		f.children[name] = child
 	}
 	child.unlink()
@@ -190,7 +191,6 @@ func (f *flow) attach(name string, out *datagram.Out, cancel context.CancelFunc)
 		defer f.mu.Unlock()
 		if child.out == out {
 			child.unlink()
-			f.forget(name)
 			f.rest()
 		}
 	}
@@ -217,10 +217,12 @@ func (f *flow) isChild(name string) bool {
 	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
-// forget forgets a child that the tree no longer has, if it has no link: managers do not hear what is said of it any more. A delivery that has
-// ended has no children, but it is told what their links carried.
+// forget forgets a child that the tree no longer has, if it has no link and managers were just told what its links carried. Of a stream that is
+// sealed or has ended nobody is forgotten: members that have all are no longer children here, but a manager that begins to lead is to hear of
+// their links, too.
 func (f *flow) forget(name string) {
-	if f.children[name].out == nil && !f.isChild(name) && !f.assignment.GetEnded() {
+	isPassing := !f.assignment.GetSealed() && !f.assignment.GetEnded()
+	if isPassing && f.children[name].out == nil && !f.isChild(name) {
 		delete(f.children, name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
 // An agent that comes into a delivery whose receivers have much takes what they lack and no byte more, though one of them comes a moment after
@@ -68,6 +70,7 @@ func TestChildrenThatAreGoneAreForgotten(t *testing.T) {
 	var delivering sync.WaitGroup
 	delivering.Go(func() { w.deliver("sa1", map[*member]string{back: "sa1", newMember("stays"): "sa1"}) })
 	w.await("it has some", func() bool { return back.has() > 3<<20 })
+	count := w.childOf("sa1", "back").GetCount()
 	w.version++
 	w.tree("sa1", "sender", "stays")
 	tell("who is gone is forgotten", "liar", "stays")
@@ -77,6 +80,56 @@ func TestChildrenThatAreGoneAreForgotten(t *testing.T) {
 	delivering.Wait()
 	if sent := w.childOf("sa1", "back").GetSentBytes(); sent > uint64(len(w.content)-had) {
 		t.Errorf("it was sent %d bytes when it came back, and had %d of %d", sent, had, len(w.content))
+	}
+	if again := w.childOf("sa1", "back").GetCount(); count == 0 || again == 0 || again == count {
+		t.Errorf("it is counted anew as %d, and was as %d: want others, and not 0", again, count)
+	}
+}
+
+// What the links to a child carried is told once more when the tree no longer has it. Once the delivery is sealed it is told to its end: members
+// that have all are children no longer, and a manager that begins to lead has not heard of their links.
+func TestWhatLinksCarriedIsToldWhenTheyAreGone(t *testing.T) {
+	const size = 1 << 20
+	for name, isSealed := range map[string]bool{"it runs": false, "it is sealed": true} {
+		for what, carry := range map[string]func(*testing.T) *world{
+			"bytes": func(t *testing.T) *world {
+				w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+				w.start("sa1", 64<<20)
+				w.tree("sa1", "sender", "gone", "stays")
+				w.deliver("sa1", map[*member]string{newMember("gone"): "sa1"})
+				return w
+			},
+			"datagrams": func(t *testing.T) *world {
+				w := newFlowWorld(t, &groupv1.DatagramSpec{})
+				w.start("sa1", 1<<20)
+				w.tree("sa1", "sender", "gone")
+				gone := w.listen("gone", "sa1")
+				w.awaitFed("sa1", "gone")
+				sender := w.talk("sa1")
+				sender.say(0, 10)
+				w.wantAll("gone", gone, 10)
+				gone.conn.Close()
+				sender.conn.Close()
+				return w
+			},
+		} {
+			t.Run(what+", "+name, func(t *testing.T) {
+				w := carry(t)
+				w.await("all links have ended", func() bool { return w.agents["sa1"].Load().Links == 0 })
+				w.version, w.sealed = w.version+1, isSealed
+				w.tree("sa1", "sender", "stays")
+				first, second := w.childOf("sa1", "gone"), w.childOf("sa1", "gone")
+				if first.GetSentBytes() == 0 {
+					t.Errorf("what its links carried is not told: %v", first)
+				}
+				if first.GetCount() == 0 {
+					t.Errorf("the count has no name: %v", first)
+				}
+				if isKept := second.GetSentBytes() == first.GetSentBytes(); isKept != isSealed {
+					t.Errorf("told again: %v, want that: %v", second, isSealed)
+				}
+			})
+		}
 	}
 }
 

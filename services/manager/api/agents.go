@@ -94,7 +94,7 @@ func (c *agentControl) take(ctx context.Context, report *agentv1.Report) (answer
 	case state != agentv1.AgentState_AGENT_STATE_ONLINE:
 		return c.answer(state), true, nil
 	}
-	c.desk.ReportAgent(c.name, report)
+	c.attachment.ReportAgent(report)
 	c.desk.Survey().Take(c.measurer, report.GetRoundTrips())
 	return c.measuring(), false, nil
 }

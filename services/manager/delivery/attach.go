@@ -186,15 +186,21 @@ func (d *Desk) ReportMember(group, name string, reports []*groupv1.DeliveryRepor
 	d.take(group, placement.MemberID(name), reports)
 }
 
-// ReportAgent takes what an agent reports.
-func (d *Desk) ReportAgent(name string, report *agentv1.Report) {
+// ReportAgent takes what an agent reports on this stream. What comes late by one that the agent has replaced is not heard: it says less than is
+// known, as an agent does that counts anew.
+func (a *Attachment) ReportAgent(report *agentv1.Report) {
+	d, name := a.desk, a.seat.id.Name
 	d.mu.Lock()
-	if agent, known := d.agents[name]; known {
+	agent := d.agents[name]
+	isFormer := agent == nil || agent.attachment != a
+	if !isFormer {
 		agent.heard = time.Now()
 		agent.report = &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
 	}
 	d.mu.Unlock()
-	d.take("", placement.AgentID(name), report.GetDeliveries())
+	if !isFormer {
+		d.take("", a.seat.id, report.GetDeliveries())
+	}
 }
 
 // outlined is how many deliveries an agent's outline tells of, at most.

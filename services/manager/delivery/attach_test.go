@@ -170,3 +170,29 @@ func TestOutlineFitsAMessage(t *testing.T) {
 		t.Errorf("it feeds %d, the first connected: %v", len(first), first[0].GetConnected())
 	}
 }
+
+// What comes late by a stream that an agent has replaced counts no more, as where that had a connection that was found silent: that it says less
+// is no sign that the agent counts anew.
+func TestFormerStreamIsNotHeard(t *testing.T) {
+	d, agent, member := newDesk(), placement.AgentID("a"), placement.MemberID("m")
+	k := d.keep("d")
+	k.setTree(over(t, agent, member.Name), nil, 1)
+	former := d.AttachAgent(agent.Name)
+	say := func(stream *Attachment, bytes uint64) {
+		stream.ReportAgent(&agentv1.Report{Deliveries: []*groupv1.DeliveryReport{{
+			Delivery: "d", Children: []*groupv1.ChildReport{{Name: member.Name, Role: string(member.Role), SentBytes: bytes}},
+		}}})
+	}
+	say(former, 100)
+	stream := d.AttachAgent(agent.Name)
+	say(stream, 150)
+	heard := d.agents[agent.Name].heard
+	say(former, 140)
+	if now := d.agents[agent.Name].heard; now != heard {
+		t.Errorf("the agent counts as heard of at %v, want %v", now, heard)
+	}
+	say(stream, 160)
+	if got := k.progress.links[link{agent, member}].bytes; got != 160 {
+		t.Errorf("the link has carried %d bytes, want 160", got)
+	}
+}

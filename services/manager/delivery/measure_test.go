@@ -269,7 +269,8 @@ func TestEachLinkHasItsOwnDatagrams(t *testing.T) {
 	}
 }
 
-// An agent counts anew what it sends to a child, where it was started again or the child was elsewhere meanwhile. What it had said goes on.
+// An agent counts anew what it sends to a child, where it was started again or the child was elsewhere meanwhile. What it had said goes on. Agents
+// of earlier versions do not name their counts: only that one says less shows that it began anew.
 func TestLinkThatIsCountedAnew(t *testing.T) {
 	current, err := tree.Restore([]tree.Link{
 		{Node: tree.Node{Name: "member/s", Kind: tree.Member}},
@@ -279,19 +280,27 @@ func TestLinkThatIsCountedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
 	agent, member := placement.AgentID("a"), placement.MemberID("m")
-	bytes := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
-	for i, tt := range []struct{ told, want uint64 }{{100, 100}, {150, 150}, {0, 150}, {20, 170}, {10, 180}, {40, 210}} {
-		child := &groupv1.ChildReport{Name: "m", SentBytes: 1000 * tt.told, Datagrams: &groupv1.DatagramUse{Sent: tt.told, Trips: 1}}
-		p.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current, after(float64(i)))
-		if got := p.links[link{agent, member}]; got.bytes != 1000*tt.want || got.use.GetSent() != tt.want {
-			t.Errorf("told %d, it carried %d bytes in %d datagrams, want %d of these", tt.told, got.bytes, got.use.GetSent(), tt.want)
-		}
-		child = &groupv1.ChildReport{Name: "m", SentBytes: tt.told}
-		bytes.take(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current, after(float64(i)))
-		if got := bytes.links[link{agent, member}]; got.bytes != tt.want {
-			t.Errorf("told %d, it carried %d bytes, want %d", tt.told, got.bytes, tt.want)
+	type step struct{ count, told, want uint64 }
+	for name, steps := range map[string][]step{
+		"of an earlier version":   {{0, 100, 100}, {0, 150, 150}, {0, 0, 150}, {0, 20, 170}, {0, 10, 180}, {0, 40, 210}},
+		"past what it was":        {{7, 50, 50}, {8, 80, 130}, {8, 90, 140}, {6, 95, 235}, {6, 100, 240}},
+		"less than it was":        {{7, 50, 50}, {8, 10, 60}, {9, 10, 70}, {9, 60, 120}},
+		"by an upgrade, and back": {{0, 50, 50}, {7, 80, 130}, {7, 90, 140}, {0, 100, 240}, {0, 110, 250}},
+	} {
+		datagrams := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
+		bytes := newProgress(view.Delivery{DeliveryRecord: &managerv1.DeliveryRecord{Delivery: &groupv1.Delivery{Sender: "s"}}}, begin)
+		for i, tt := range steps {
+			child := &groupv1.ChildReport{Name: "m", SentBytes: 1000 * tt.told, Count: tt.count, Datagrams: &groupv1.DatagramUse{Sent: tt.told, Trips: 1}}
+			datagrams.take(agent, heard(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current), current, after(float64(i)))
+			if got := datagrams.links[link{agent, member}]; got.bytes != 1000*tt.want || got.use.GetSent() != tt.want {
+				t.Errorf("%s: told %d, it carried %d bytes in %d datagrams, want %d of these", name, tt.told, got.bytes, got.use.GetSent(), tt.want)
+			}
+			child = &groupv1.ChildReport{Name: "m", SentBytes: tt.told, Count: tt.count}
+			bytes.take(agent, heard(agent, &groupv1.DeliveryReport{Children: []*groupv1.ChildReport{child}}, current), current, after(float64(i)))
+			if got := bytes.links[link{agent, member}]; got.bytes != tt.want {
+				t.Errorf("%s: told %d, it carried %d bytes, want %d", name, tt.told, got.bytes, tt.want)
+			}
 		}
 	}
 }

@@ -128,6 +128,7 @@ type carriage struct {
 	last    time.Time            // when the last of them was sent
 	stripes *groupv1.Stripes     // nil if the link may have only one
 	use     *groupv1.DatagramUse // nil unless the delivery is a stream in datagrams
+	count   uint64               // names the count that these are of; zero if its node is of an earlier version
 
 	// told is what its node said last, and before what it had said when it began to count anew.
 	told, before tally
@@ -137,22 +138,24 @@ type carriage struct {
 type tally struct {
 	bytes uint64
 	use   *groupv1.DatagramUse
+	count uint64 // as that of a carriage
 }
 
 // and returns what two nodes counted, or one before and after it began anew.
 func (t tally) and(earlier tally) tally {
 	if earlier.use == nil || t.use == nil {
-		return tally{t.bytes + earlier.bytes, t.use}
+		return tally{bytes: t.bytes + earlier.bytes, use: t.use}
 	}
 	sum := proto.CloneOf(t.use)
 	sum.Sent, sum.Held, sum.Lost, sum.Trips = sum.GetSent()+earlier.use.GetSent(), sum.GetHeld()+earlier.use.GetHeld(), sum.GetLost()+earlier.use.GetLost(), sum.GetTrips()+earlier.use.GetTrips()
-	return tally{t.bytes + earlier.bytes, sum}
+	return tally{bytes: t.bytes + earlier.bytes, use: sum}
 }
 
 // takeTally returns what a link carried in all. Its node counts anew where it was started again, and where it has
-// forgotten a child that comes back.
+// forgotten a child that comes back: then the count has another name. Nodes of earlier versions give it none, and it shows only where they say
+// less than before.
 func (l *carriage) takeTally(said tally) tally {
-	if said.bytes < l.told.bytes {
+	if said.count != l.told.count || said.count == 0 && said.bytes < l.told.bytes {
 		l.before = l.told.and(l.before)
 	}
 	l.told = said
@@ -325,7 +328,7 @@ func (p *progress) takeLinks(from identity.ID, report *groupv1.DeliveryReport, c
 				continue
 			}
 			if parent, _ := current.Parent(to.String()); parent == from.String() {
-				p.takeLink(link{from, to}, carriage{bytes: child.GetSentBytes(), last: p.before(now, child.GetSinceSent()), stripes: child.GetStripes(), use: child.GetDatagrams()}, now)
+				p.takeLink(link{from, to}, carriage{bytes: child.GetSentBytes(), count: child.GetCount(), last: p.before(now, child.GetSinceSent()), stripes: child.GetStripes(), use: child.GetDatagrams()}, now)
 				evicted = evicted || child.GetEvicted()
 			}
 		}
@@ -367,7 +370,7 @@ func (p *progress) takeLink(way link, carried carriage, now time.Time) {
 		p.links[way] = l
 	}
 	if way.from != p.sender && (carried.use != nil || !p.datagrams) { // the sender goes on counting
-		all := l.takeTally(tally{carried.bytes, carried.use})
+		all := l.takeTally(tally{carried.bytes, carried.use, carried.count})
 		carried.bytes, carried.use = all.bytes, all.use
 	}
 	l.stripes, l.use = carried.stripes, cmp.Or(carried.use, l.use)

@@ -56,7 +56,7 @@ func heardChild(child *groupv1.ChildReport) *groupv1.ChildReport {
 	}
 	return &groupv1.ChildReport{
 		Name: nodeName(child.GetName()), Role: ledger.Clip(child.GetRole(), longestWord), Connected: child.GetConnected(), Evicted: child.GetEvicted(), Waits: child.GetWaits(),
-		SentBytes: child.GetSentBytes(), AckedOffset: child.GetAckedOffset(), SinceSent: child.GetSinceSent(),
+		SentBytes: child.GetSentBytes(), Count: child.GetCount(), AckedOffset: child.GetAckedOffset(), SinceSent: child.GetSinceSent(),
 		Stripes: heardStripes(child.GetStripes()), Datagrams: child.GetDatagrams(),
 	}
 }

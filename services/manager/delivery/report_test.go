@@ -80,7 +80,7 @@ func TestReportsAreRememberedInBoundedSize(t *testing.T) {
 	}
 	k.setTree(over(t, agent, members...), nil, 1)
 	before := heap()
-	d.ReportAgent(agent.Name, &agentv1.Report{Deliveries: []*groupv1.DeliveryReport{wordy(t, members)}})
+	d.AttachAgent(agent.Name).ReportAgent(&agentv1.Report{Deliveries: []*groupv1.DeliveryReport{wordy(t, members)}})
 	for _, member := range append(members, "s") {
 		d.ReportMember("g", member, []*groupv1.DeliveryReport{wordy(t, members)})
 	}

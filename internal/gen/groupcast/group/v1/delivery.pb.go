@@ -2184,6 +2184,9 @@ type ChildReport struct {
 	Connected bool   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	// What was sent to it, all links counted.
 	SentBytes uint64 `protobuf:"varint,3,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	// Names the count that sent_bytes and datagrams are of: another number says that it began anew from nothing, where the agent was started again,
+	// or had forgotten the child and has it again. Zero from agents of earlier versions; senders count on, and leave it zero.
+	Count uint64 `protobuf:"varint,10,opt,name=count,proto3" json:"count,omitempty"`
 	// All before this offset is acknowledged.
 	AckedOffset uint64 `protobuf:"varint,4,opt,name=acked_offset,json=ackedOffset,proto3" json:"acked_offset,omitempty"`
 	// It was given up as too slow.
@@ -2254,6 +2257,13 @@ func (x *ChildReport) GetConnected() bool {
 func (x *ChildReport) GetSentBytes() uint64 {
 	if x != nil {
 		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *ChildReport) GetCount() uint64 {
+	if x != nil {
+		return x.Count
 	}
 	return 0
 }
@@ -3387,13 +3397,15 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\x06paused\x18\x0f \x01(\bR\x06paused\x12\x14\n" +
 	"\x05reads\x18\x10 \x01(\x04R\x05reads\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
-	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\xf5\x02\n" +
+	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\x8b\x03\n" +
 	"\vChildReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04role\x18\t \x01(\tR\x04role\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12\x1d\n" +
 	"\n" +
-	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12!\n" +
+	"sent_bytes\x18\x03 \x01(\x04R\tsentBytes\x12\x14\n" +
+	"\x05count\x18\n" +
+	" \x01(\x04R\x05count\x12!\n" +
 	"\facked_offset\x18\x04 \x01(\x04R\vackedOffset\x12\x18\n" +
 	"\aevicted\x18\x05 \x01(\bR\aevicted\x125\n" +
 	"\astripes\x18\x06 \x01(\v2\x1b.groupcast.group.v1.StripesR\astripes\x12\x14\n" +
