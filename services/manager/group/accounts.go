@@ -50,7 +50,7 @@ func (r *Registry) Admit(ctx context.Context, id identity.ID, role identity.Role
 // LogPodRefused tells which pod was refused by its token, as far as the token can be believed.
 func (r *Registry) LogPodRefused(claims kubernetes.Claims, reason error) {
 	if r.podsFailed.Allow() {
-		r.log.Warn("ServiceAccount token refused", "account", clipName(claims.Account), "pod", clipName(claims.Pod), "reason", reason)
+		r.log.Warn("a pod's ServiceAccount token refused", "account", clipName(claims.Account), "pod", clipName(claims.Pod), "reason", reason)
 	}
 }
 

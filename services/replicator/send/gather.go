@@ -393,7 +393,7 @@ func (s *session) hasRoom(by who) bool {
 			others++
 		}
 	}
-	why := ""
+	var why string
 	switch {
 	case others >= maxMembers, len(s.joined) >= mostBegun:
 		why = "too many have joined"
