@@ -41,8 +41,9 @@ func (s *Server) forwardUnary(ctx context.Context, method string, req any) (prot
 
 // forwardStream passes the messages of a stream to the leader and back.
 func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
+	passing, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	ctx := passing
 	connection, err := s.leader(ctx)
 	if err != nil {
 		return err
@@ -60,13 +61,17 @@ func (s *Server) forwardStream(stream grpc.ServerStream, method string) error {
 		return leaderGone(stream.Context(), err)
 	}
 	go func() {
-		if pump(newRequest, stream.RecvMsg, upstream.SendMsg) == nil {
+		if err := pump(newRequest, stream.RecvMsg, upstream.SendMsg); err == nil {
 			upstream.CloseSend()
 		} else {
-			cancel()
+			cancel(err)
 		}
 	}()
-	return leaderGone(stream.Context(), pump(newResponse, upstream.RecvMsg, stream.SendMsg))
+	err = pump(newResponse, upstream.RecvMsg, stream.SendMsg)
+	if ended := context.Cause(passing); err != nil && errors.Is(ended, errRevoked) { // as the caller's last message has shown
+		return ended
+	}
+	return leaderGone(stream.Context(), err)
 }
 
 // leaderGone turns what a caller sees when the connection to an earlier leader ends, or none comes about, into an error that is worth a retry,

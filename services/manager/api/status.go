@@ -73,7 +73,7 @@ func (m *managerService) askLeader(ctx context.Context) *groupv1.GetStatusRespon
 	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
 	answer, err := m.server.forwardUnary(ctx, groupv1.ManagerService_GetStatus_FullMethodName, new(groupv1.GetStatusRequest))
-	if said, is := answer.(*groupv1.GetStatusResponse); err == nil && is {
+	if said, is := answer.(*groupv1.GetStatusResponse); err == nil && is && said.GetLeader() == said.GetName() { // or it has just ceased to lead
 		return said
 	}
 	return nil

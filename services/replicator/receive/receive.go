@@ -396,7 +396,7 @@ func (r *replica) leave() {
 	}
 	switch {
 	case r.isSettled, !r.failedAt.IsZero():
-	case r.ended != nil:
+	case r.ended != nil && !errors.Is(r.ended, errOther): // nobody begins anew
 		return
 	default:
 		r.ended = context.Canceled

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
@@ -377,6 +378,8 @@ const (
 	mostOwn       = maxMembers
 	mostOwnLately = 32
 	lately        = 10 * time.Minute
+	// mostTurnedAway is of how many receivers the log says that they are not answered.
+	mostTurnedAway = 64
 )
 
 // hasRoom reports whether a receiver may join, in place of what it was before. The caller has the lock.
@@ -402,8 +405,8 @@ func (s *session) hasRoom(by who) bool {
 	default:
 		return true
 	}
-	if time.Since(s.toldFull) >= lately { // it asks again and again, and may be any number
-		s.toldFull = time.Now()
+	if !slices.Contains(s.turnedAway, by) && len(s.turnedAway) < mostTurnedAway { // it asks again and again
+		s.turnedAway = append(s.turnedAway, by)
 		s.env.Log.Warn("a receiver joins and is not answered", "receiver", by.called(), "reason", why)
 	}
 	return false

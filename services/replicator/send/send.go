@@ -191,8 +191,8 @@ type session struct {
 	shown    time.Time
 	root     object.Root
 	// hasWarned says that it was logged that a receiver joins under a name that it does not prove.
-	hasWarned bool
-	toldFull  time.Time // when it was logged, last, that there is no room for a receiver
+	hasWarned  bool
+	turnedAway []who // of whom it was logged that there is no room for them
 }
 
 // peer is a member.
