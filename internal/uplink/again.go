@@ -37,11 +37,16 @@ func callAgain(most time.Duration) grpc.UnaryClientInterceptor {
 		if _, isBounded := ctx.Deadline(); isBounded {
 			end = time.Now().Add(most)
 		}
+		var inTheWay error
 		for pause := firstPause; ; pause = min(2*pause, longestPause) {
 			err := invoke(ctx, method, request, answer, connection, opts...)
-			if !passes(err) || time.Now().After(end) {
+			switch {
+			case err != nil && inTheWay != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && Reason(err) == "":
+				return inTheWay // this attempt alone was not waited for
+			case !passes(err) || time.Now().After(end):
 				return err
 			}
+			inTheWay = err
 			if !sleep(ctx, pause) {
 				if errors.Is(ctx.Err(), context.Canceled) {
 					return status.FromContextError(ctx.Err()).Err()

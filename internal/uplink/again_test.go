@@ -21,17 +21,21 @@ import (
 	"github.com/groupcast/groupcast/internal/simnet"
 )
 
-// follower is a manager that knows no leader until a time, and then answers.
+// follower is a manager that knows no leader until a time, and then answers, or hangs.
 type follower struct {
 	groupv1.UnimplementedManagerServiceServer
 	until  time.Time
 	answer error
+	hangs  bool
 	calls  int
 }
 
-func (f *follower) GetStatus(context.Context, *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
+func (f *follower) GetStatus(ctx context.Context, _ *groupv1.GetStatusRequest) (*groupv1.GetStatusResponse, error) {
 	if f.calls++; time.Now().Before(f.until) {
 		return nil, f.answer
+	}
+	if f.hangs {
+		<-ctx.Done()
 	}
 	return new(groupv1.GetStatusResponse), nil
 }
@@ -71,11 +75,14 @@ func TestCallsOutlastAnElection(t *testing.T) {
 		calls                   time.Duration // for how long it is made again; zero is a manager's
 		timeout, interrupted    time.Duration // of the call; zero is never
 		want                    codes.Code
+		hangs                   bool          // after that
 		least, most             time.Duration // of the call
 		leastCalls, mostOfCalls int
 	}{
 		"elected in time":    {answer: leaderless, lasts: 12 * time.Second, timeout: 20 * time.Second, want: codes.OK, least: 12 * time.Second, most: 16 * time.Second, leastCalls: 5, mostOfCalls: 12},
 		"none is elected":    {answer: leaderless, lasts: time.Hour, timeout: 15 * time.Second, want: codes.Unavailable, least: 15 * time.Second, most: 15 * time.Second, leastCalls: 6, mostOfCalls: 14},
+		"it hangs then":      {answer: leaderless, lasts: 5 * time.Second, hangs: true, timeout: 15 * time.Second, want: codes.Unavailable, least: 15 * time.Second, most: 15 * time.Second, leastCalls: 4, mostOfCalls: 8},
+		"it hangs at once":   {hangs: true, timeout: 15 * time.Second, want: codes.DeadlineExceeded, least: 15 * time.Second, most: 15 * time.Second, leastCalls: 1, mostOfCalls: 1},
 		"no deadline":        {answer: leaderless, lasts: time.Hour, want: codes.Unavailable, least: 5 * time.Second, most: 12 * time.Second, leastCalls: 4, mostOfCalls: 9},
 		"a gatherer":         {answer: leaderless, lasts: time.Hour, calls: callBriefly, timeout: time.Hour, want: codes.Unavailable, least: 5 * time.Second, most: 12 * time.Second, leastCalls: 4, mostOfCalls: 9},
 		"a deadline of days": {answer: leaderless, lasts: time.Hour, timeout: 48 * time.Hour, want: codes.Unavailable, least: callFor, most: callFor + 5*time.Second, leastCalls: 200, mostOfCalls: 600},
@@ -86,7 +93,7 @@ func TestCallsOutlastAnElection(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				network, manager := simnet.New(1), &follower{until: time.Now().Add(tt.lasts), answer: tt.answer}
+				network, manager := simnet.New(1), &follower{until: time.Now().Add(tt.lasts), answer: tt.answer, hangs: tt.hangs}
 				server, connection := serve(t, network, manager), ask(t, network, cmp.Or(tt.calls, callFor))
 				defer server.Stop()
 				defer connection.Close()

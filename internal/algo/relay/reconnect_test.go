@@ -93,3 +93,33 @@ func TestWhoComesAgainHasAMoment(t *testing.T) {
 		t.Error("it keeps its place though it takes nothing")
 	}
 }
+
+// A member that everybody was away with, as where the agent's own link was, is judged by what it does from then on: the time before says nothing
+// of it.
+func TestWhoWasAwayWithAllIsJudgedAnew(t *testing.T) {
+	for how, comesBack := range map[string]func(*agent){
+		"the agent has it again": func(a *agent) { a.Restart(8 * block); a.Reserve(1000*block, 1000*block) },
+		"all are pardoned":       func(a *agent) { a.Pardon() },
+		"the link was away":      func(*agent) {},
+	} {
+		a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Detach}, 1000*block, "fast", "far")
+		a.receive(20)
+		a.ack("fast", 20)
+		a.ParkBrakes(start)
+		a.ack("far", 8)
+		a.Detach("far")
+		a.Detach("fast")
+		back := start.Add(30 * time.Second)
+		comesBack(a)
+		a.Attach("far", 8*block, back)
+		a.Attach("fast", 20*block, back)
+		a.receive((a.Credit() - a.Offset()) / block)
+		a.ack("fast", a.Offset()/block)
+		for passed := time.Duration(0); passed < 4*time.Second; passed += 50 * time.Millisecond {
+			if parked := a.ParkBrakes(back.Add(passed)); len(parked) > 0 {
+				t.Errorf("%s: %q wait after %v", how, parked, passed)
+				break
+			}
+		}
+	}
+}

@@ -38,6 +38,9 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 	if !ahead && !beyond {
 		return nil
 	}
+	if now.Sub(a.full) >= longBrake {
+		a.releaseBrakes()
+	}
 	wasRoom := now.Sub(a.full) >= brakeTime/2
 	a.full = now
 	for _, name := range behind {
@@ -127,7 +130,7 @@ const paceTime = 5 * time.Second
 // beginAgain forgets how far behind a child was, and since when: it had to wait, or everything comes again. What it lacks when it
 // goes on counts as if it had just come.
 func (c *child) beginAgain() {
-	c.mark, c.still, c.abreast, c.leastLag = mark{}, mark{}, false, math.MaxUint64 // whether it stood, only it can change
+	c.mark, c.still, c.brake, c.abreast, c.leastLag = mark{}, mark{}, mark{}, false, math.MaxUint64 // whether it stood, only it can change
 }
 
 // relayTime is how much longer an agent may be behind than a member: what holds it up may be a child of its own, which it is about to

@@ -99,19 +99,22 @@ func (r *Registry) settleAccounts(ctx context.Context) {
 			r.log.Warn("a member could not be given the groups of its service account; trying again", "member", id.Name, "error", err)
 			continue
 		}
-		r.expelElsewhere(ctx, id.Name, account.Groups)
+		r.expelElsewhere(ctx, id.Name, func() []string { return account.Groups })
 	}
 }
 
-// expelElsewhere ends a member's sessions in all but the groups that it may join, and reports whether all of them are ended.
-func (r *Registry) expelElsewhere(ctx context.Context, member string, groups []string) bool {
-	var ended []view.Member
-	for _, session := range r.view.SessionsOf(member, "") {
-		if !Includes(groups, session.GetGroup()) {
-			ended = append(ended, session)
-		}
-	}
+// expelElsewhere ends a member's sessions in all but the groups that it may join, and reports whether all of them are ended. These groups are
+// asked for when the sessions are known: it may have joined one into which it was let in meanwhile.
+func (r *Registry) expelElsewhere(ctx context.Context, member string, groups func() []string) bool {
+	ended := r.view.SessionsOf(member, "")
+	may := groups()
+	ended = slices.DeleteFunc(ended, func(session view.Member) bool { return Includes(may, session.GetGroup()) })
 	return r.endSessions(ctx, groupv1.MemberState_MEMBER_STATE_EXPELLED, ended) == len(ended)
+}
+
+// groupsOf returns a function that looks up which groups an identity may join.
+func (r *Registry) groupsOf(id identity.ID) func() []string {
+	return func() []string { return r.view.Identity(id).Groups }
 }
 
 // noteMoved has a member's sessions in other groups ended soon.
@@ -128,8 +131,7 @@ func (r *Registry) settleMoved(ctx context.Context) {
 	moved := maps.Clone(r.moved)
 	r.mu.Unlock()
 	for id, at := range moved {
-		known := r.view.Identity(id)
-		isDone := known.Changed == 0 || r.expelElsewhere(ctx, id.Name, known.Groups)
+		isDone := r.view.Identity(id).Changed == 0 || r.expelElsewhere(ctx, id.Name, r.groupsOf(id))
 		r.mu.Lock()
 		if isDone && time.Since(at) >= movedFor && r.moved[id].Equal(at) {
 			delete(r.moved, id)

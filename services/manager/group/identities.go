@@ -116,7 +116,7 @@ func (r *Registry) Redeem(ctx context.Context, req *groupv1.EnrollRequest, now t
 		token, _ := identity.ParseToken(req.GetToken()) // the id of what is no token is empty
 		r.log.Warn("join token refused", "token_id", token.ID, "reason", err)
 	}
-	if id.Role == identity.Member && (err != nil || !r.expelElsewhere(ctx, id.Name, r.view.Identity(id).Groups)) {
+	if id.Role == identity.Member && (err != nil || !r.expelElsewhere(ctx, id.Name, r.groupsOf(id))) {
 		r.noteMoved(id) // the token is used, or may be, and nobody may ask again
 	}
 	return id, err

@@ -136,7 +136,7 @@ func (r *Registry) checkFlap(place seat, cost int) error {
 		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins group %q", place.member, place.group), Retry: time.Second}
 	}
 	if !r.joins[member].AllowN(now, cost) {
-		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins with much to say, or under ever new names,", member), Retry: time.Second}
+		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins with much to say, or under ever new names,", member), Retry: time.Duration(float64(cost)/float64(joinRate)+1) * time.Second}
 	}
 	return nil
 }
