@@ -314,7 +314,7 @@ func (d *delivery) isChild(name string) bool {
 	return slices.ContainsFunc(d.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
-// forget forgets a child that the tree no longer has, if it has no link and managers were just told what its links carried. If it comes back, it
+// forget forgets a child that the tree no longer has, if it has no link and a report just took along what its links carried; one that is lost takes that with it. If it comes back, it
 // says where it is. That it lied is not forgotten. Of a delivery that is sealed or has ended nobody is forgotten: members that have all are no
 // longer children here, but a manager that begins to lead is to hear of their links, too; and such a delivery does not go on for ever.
 func (d *delivery) forget(name string) {

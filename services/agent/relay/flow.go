@@ -217,7 +217,7 @@ func (f *flow) isChild(name string) bool {
 	return slices.ContainsFunc(f.assignment.GetChildren(), func(n *groupv1.Neighbour) bool { return childName(identity.Named(n)) == name })
 }
 
-// forget forgets a child that the tree no longer has, if it has no link and managers were just told what its links carried. Of a stream that is
+// forget forgets a child that the tree no longer has, if it has no link and a report just took along what its links carried; one that is lost takes that with it. Of a stream that is
 // sealed or has ended nobody is forgotten: members that have all are no longer children here, but a manager that begins to lead is to hear of
 // their links, too.
 func (f *flow) forget(name string) {

@@ -17,7 +17,6 @@ import (
 type presence struct {
 	attachment *Attachment // nil while its control stream is closed
 	closed     time.Time
-	awaited    time.Time // until when it is waited for since then; zero as long as nobody else is there
 	heard      time.Time
 	fed        time.Time // when a node that it feeds last got more, in any delivery
 	goodbye    bool
@@ -308,9 +307,9 @@ func (d *Desk) seen(name string) sight {
 	if agent, known := d.agents[name]; known {
 		s.attached, s.closed, s.heard, s.goodbye = agent.attachment != nil, agent.closed, agent.heard, agent.goodbye
 		s.fed = agent.fed
-	}
-	if known && !s.attached && !s.goodbye {
-		s.awaited = d.awaited(name, time.Now())
+		if !s.attached && !isRelay(name) {
+			s.waits = d.broken.waits(agent.closed)
+		}
 	}
 	if cutOff { // the agent's connection has died of that, and it could not be told of another tree anyway
 		s.closed = time.Time{}
@@ -318,17 +317,9 @@ func (d *Desk) seen(name string) sight {
 	return s
 }
 
-// usable reports whether an agent can be given something to do, as soon as it is back if it is waited for.
+// usable reports whether an agent can be given something to do.
 func (d *Desk) usable(agent *agentv1.Agent, now time.Time) bool {
 	cause, _ := d.seen(agent.GetName()).lost(now)
-	return cause == ""
-}
-
-// isThere reports whether an agent can do the work of another: one that is merely waited for cannot be told of it.
-func (d *Desk) isThere(agent string, now time.Time) bool {
-	seen := d.seen(agent)
-	seen.awaited = time.Time{}
-	cause, _ := seen.lost(now)
 	return cause == ""
 }
 

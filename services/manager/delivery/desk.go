@@ -56,8 +56,8 @@ type Desk struct {
 	keepers  map[string]*keeper
 	creating map[string]string // the groups of deliveries on their way, by id
 	agents   map[string]*presence
-	streams  streams
-	found    time.Time // when the first agent attached in this term
+	streams  int // how many session agents are attached
+	broken   breakage
 	attached map[seat]map[*Attachment]bool
 	plans    map[seat]map[string]*groupv1.Assignment // what each has to do, by delivery
 	slow     map[string]map[string]slowAgent         // by agent, what each delivery found

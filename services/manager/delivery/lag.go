@@ -78,7 +78,7 @@ func (r *rearrangement) renewUplinks() {
 // inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
 // more of that, had moved them lower. It counts for their group alone, as the tree does not say what they were compared with.
 func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
-	if k.tree == nil {
+	if k.tree == nil || !delivery.Running() { // what one that has ended had found is long over
 		return
 	}
 	slow := make(map[string]uint64)

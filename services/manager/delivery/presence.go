@@ -9,7 +9,7 @@ import (
 const (
 	// closedPatience is how long an agent's control stream may be closed: time to open another.
 	closedPatience = 500 * time.Millisecond
-	// returnPatience is how long agents whose streams closed when no other agent was left may take to be back once the first is.
+	// returnPatience is how long agents are waited for whose streams closed at once, and how long the others once the first of them is back.
 	returnPatience = 5 * time.Second
 	// silentPatience is how long an agent may be silent once a neighbour reports it lost.
 	silentPatience = 2500 * time.Millisecond
@@ -30,7 +30,7 @@ type sight struct {
 	goodbye  bool
 	attached bool
 	closed   time.Time // when its control stream closed; zero while it is open or was not yet, in this term
-	awaited  time.Time // until when it is waited for if it is not attached; zero if it is not
+	waits    time.Time // until when it is waited for since then, as its stream closed with those of all others; zero if it is not
 	heard    time.Time
 	blamed   time.Time // since when a neighbour in the delivery says that it cannot be reached; zero if none
 	evicted  bool      // the agent that feeds it gave it up as too slow
@@ -50,11 +50,6 @@ const (
 	causeFull    = "agent_full"
 )
 
-// isAwaited reports whether an agent is waited for whose control stream closed with those of all others.
-func (s sight) isAwaited(now time.Time) bool {
-	return !s.attached && !s.closed.IsZero() && now.Before(s.awaited)
-}
-
 // lost returns why an agent counts as lost or, if it does not, when it may.
 func (s sight) lost(now time.Time) (cause string, due time.Time) {
 	after := func(since time.Time, patience time.Duration) bool {
@@ -72,13 +67,13 @@ func (s sight) lost(now time.Time) (cause string, due time.Time) {
 		return causeOffline, time.Time{}
 	case s.evicted:
 		return causeSlow, time.Time{}
-	case !s.attached && !s.closed.IsZero() && after(moment.Latest(s.closed.Add(closedPatience), s.awaited), 0):
+	case !s.attached && !s.closed.IsZero() && after(moment.Latest(s.closed.Add(closedPatience), s.waits), 0):
 		return causeClosed, time.Time{}
 	case !s.idle.IsZero() && after(moment.Latest(s.idle, s.fed), idlePatience):
 		return causeIdle, time.Time{}
 	case after(s.full, fullPatience):
 		return causeFull, time.Time{}
-	case s.blamed.IsZero(), s.isAwaited(now): // it is silent anyway, and can neither be told anything nor deny what is said of it
+	case s.blamed.IsZero(), now.Before(s.waits): // it is silent anyway, and cannot deny what is said of it
 		return "", due
 	case after(s.heard, silentPatience):
 		return causeSilent, time.Time{}

@@ -161,7 +161,7 @@ func (r *rearrangement) leaveOutBanned() {
 	for _, agent := range r.network.Agents {
 		_, banned := r.bannedUntil[agent.GetName()]
 		switch {
-		case !placement.Usable(agent) || !r.desk.isThere(agent.GetName(), r.now):
+		case !placement.Usable(agent) || !r.desk.usable(agent, r.now):
 		case banned, r.desk.isIdle(agent.GetName(), r.now):
 			r.reserve = append(r.reserve, agent)
 		default:
@@ -211,15 +211,6 @@ func (r *rearrangement) agents() (names []string) {
 	return names
 }
 
-// there returns those agents of the tree that can do the work of others: all that are not waited for.
-func (r *rearrangement) there() (names []string) {
-	return slices.DeleteFunc(r.agents(), r.isAwaited)
-}
-
-func (r *rearrangement) isAwaited(agent string) bool {
-	return r.desk.seen(placement.ParseID(agent).Name).isAwaited(r.now)
-}
-
 // replaceLost takes out the agents that are lost.
 func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	lost := make(map[string]string) // the cause, by name
@@ -252,17 +243,13 @@ func (r *rearrangement) replaceLost(delivery view.Delivery) {
 	}
 }
 
-// replace takes one agent out. Where none is there to do its work, or it is waited for, its place is kept: a delivery waits rather than fails.
+// replace takes one agent out. Where there is none to do its work, its place is
+// kept: a delivery waits rather than fails.
 func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 	if _, has := r.tree.Node(name); !has {
 		return // replacing another agent made a tree without it
 	}
-	if cause == causeOffline && r.isAwaited(name) {
-		r.absent = append(r.absent, name)
-		r.because(cause, name+" is waited for, as the streams of all agents broke at once")
-		return
-	}
-	others := slices.DeleteFunc(r.there(), func(other string) bool { return lost[other] != "" || other == name })
+	others := slices.DeleteFunc(r.agents(), func(other string) bool { return lost[other] != "" && other != name })
 	banned := banTime
 	if cause == causeIdle {
 		banned = r.foundIdle(placement.ParseID(name))
@@ -274,7 +261,7 @@ func (r *rearrangement) replace(name, cause string, lost map[string]string) {
 			r.doubtAll(name, r.keeper.tree)
 		}
 	}
-	if len(others) > 0 {
+	if len(others) > 1 {
 		if without, err := r.network.Remeasured(r.tree).Without(name); err == nil {
 			r.tree = without
 			out(" is out")
@@ -308,14 +295,8 @@ func (r *rearrangement) bringBack() {
 		}
 		return back
 	})
-	if until := r.awaited(); r.now.Before(until) { // or the first that is back would have to do the work of all
-		r.due = moment.Soonest(r.due, until)
-		return
-	}
 	if len(r.agents()) > 0 {
-		if len(r.there()) > 0 {
-			r.removeAbsent()
-		}
+		r.removeAbsent()
 		return
 	}
 	// An agent that is online but not attached was just lost, or is about to attach.
@@ -326,14 +307,6 @@ func (r *rearrangement) bringBack() {
 		r.tree, r.absent = built, nil
 		r.because(causeReturned, "others are there, and the tree made anew")
 	}
-}
-
-// awaited returns until when absent agents are waited for; zero if they are not.
-func (r *rearrangement) awaited() (until time.Time) {
-	for _, name := range r.absent {
-		until = moment.Latest(until, r.desk.seen(placement.ParseID(name).Name).awaited)
-	}
-	return until
 }
 
 // mayReshape reports whether a tree may be made better: it is in use, nobody is missing, and nothing else changes now.
@@ -378,7 +351,7 @@ func (r *rearrangement) releaseMembers(delivery view.Delivery) {
 
 // admitMembers takes in the members that are not fed yet.
 func (r *rearrangement) admitMembers(delivery view.Delivery) {
-	if len(r.agents()) == 0 || len(r.absent) > 0 {
+	if len(r.agents()) == 0 {
 		return // they wait for an agent as well
 	}
 	for _, member := range r.network.Receivers {
