@@ -108,6 +108,9 @@ func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived
 		"GROUPCAST_PATH="+one.Path, "GROUPCAST_NAME="+one.Name, "GROUPCAST_SENDER="+one.Sender,
 		"GROUPCAST_DELIVERY="+one.ID, fmt.Sprintf("GROUPCAST_BYTES=%d", one.Bytes))
 	err := command.Run()
+	if ctx.Err() != nil && command.Process != nil {
+		endGroup(command.Process.Pid)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return interruptedExec{"was interrupted", one}
@@ -115,4 +118,14 @@ func execute(ctx context.Context, output io.Writer, what string, one sdk.Arrived
 		return fmt.Errorf("--exec for %s: %w", printable.Text(one.Name), err)
 	}
 	return nil
+}
+
+// endGroup waits until the last process of a group has ended that was told to: the shell may be gone before what it began. In the end it kills them.
+func endGroup(group int) {
+	for until := time.Now().Add(execStop); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if syscall.Kill(-group, 0) != nil {
+			return // there is none
+		}
+	}
+	_ = syscall.Kill(-group, syscall.SIGKILL) // all may be gone by now
 }

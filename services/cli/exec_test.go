@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -31,6 +35,56 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 	if err := execute(t.Context(), new(strings.Builder), "exit 9", one); err == nil || errors.Is(err, errInterrupted) {
 		t.Errorf("a command that fails: %v", err)
+	}
+}
+
+// What the command's shell has begun has ended, too, when a command counts as interrupted, though the shell is gone before.
+func TestInterruptedCommandsChildrenEnd(t *testing.T) {
+	for what, child := range map[string]string{
+		"takes a moment": "trap 'sleep 0.3; exit' TERM; touch begun; while :; do sleep 0.05; done",
+		"ignores it":     "trap '' TERM; touch begun; while :; do sleep 0.05; done",
+	} {
+		dir := t.TempDir()
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil {
+				if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
+					interrupt()
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		output, err := os.Create(filepath.Join(dir, "output")) // a file, as no pipe keeps it waiting
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := fmt.Sprintf("cd '%s'; sh -c \"%s\" & echo $! >pid; wait", dir, child)
+		if err := execute(ctx, output, command, sdk.Arrived{}); !errors.Is(err, errInterrupted) {
+			t.Errorf("%s: %v", what, err)
+		}
+		interrupt()
+		text, err := os.ReadFile(filepath.Join(dir, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		goesOn := func() bool {
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			return err == nil && !strings.Contains(string(status), "zombie")
+		}
+		for range 100 { // one that is killed is gone a moment later
+			if !goesOn() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if goesOn() {
+			t.Errorf("%s: it goes on", what)
+		}
+		output.Close()
 	}
 }
 

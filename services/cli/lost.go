@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,7 @@ func (p *pull) outcome(in sdk.Incoming, why error) error {
 
 var (
 	errEndedAway = errors.New("it ended while this member was not heard of, and no agent has more of it: push it again")
+	errUnsaid    = errors.New("it ended while this member was not heard of, and has too many members for a manager to say how it ended here: push it again, if it is not there")
 	errForgotten = errors.New("no manager knows of it any more: push it again")
 )
 
@@ -86,8 +88,13 @@ func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
 			return &sdk.DeliveryError{Reason: r.Reason, Detail: r.Detail}, true
 		}
 	}
-	if d.Ended.IsZero() {
+	switch {
+	case d.Ended.IsZero():
 		return nil, false
+	case d.State == sdk.DeliveryComplete: // at all members
+		return nil, true
+	case slices.Contains(d.LeftOut, "receipts"):
+		return errUnsaid, true
 	}
 	return errEndedAway, true
 }

@@ -30,6 +30,8 @@ func TestFate(t *testing.T) {
 		"complete":     {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptComplete}), known: true, want: "<nil>"},
 		"failed":       {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", Detail: "by hand"}), known: true, want: "canceled: by hand"},
 		"failed alone": {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptFailed, Reason: "slow", Detail: "far behind"}}}, known: true, want: "slow: far behind"},
+		"all have it":  {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryComplete, LeftOut: []string{"receipts"}}, known: true, want: "<nil>"},
+		"of thousands": {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryFailed, LeftOut: []string{"receipts"}}, known: true, want: errUnsaid.Error()},
 		"away":         {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptUnknown}), known: true, want: "it ended while this member was not heard of, and no agent has more of it: push it again"},
 	} {
 		if why, isKnown := fate(tt.d, tt.err, "n1"); isKnown != tt.known || tt.known && fmt.Sprint(why) != tt.want {

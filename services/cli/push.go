@@ -234,13 +234,18 @@ func (a *app) follow(ctx context.Context, client *sdk.Client, p *push, out *sdk.
 	if err != nil {
 		return fmt.Errorf("delivery %.8s was lost sight of, and may go on (see 'groupcast delivery watch %[1]s'): %w", out.ID(), err)
 	}
-	_, _ = out.Wait(ctx) // until nothing of it is sent any more
+	sent, giveUp := context.WithTimeout(ctx, lastReads)
+	_, _ = out.Wait(sent) // until nothing of it is sent any more
+	giveUp()
 	err = a.conclude(ctx, client, ended, shown)
 	if p.keeps {
 		a.sayUnkept(settled(ctx, client, ended))
 	}
 	return err
 }
+
+// lastReads is how long is waited for what still reads the source when its delivery has ended: the source's disk may not answer any more.
+const lastReads = 5 * time.Second
 
 // lookOn shows a delivery by what its session hears and, if that expires, by what the managers say: agents that have all of it go
 // on without the sender.
