@@ -43,7 +43,7 @@ func TestTheWayToTheLeaderSwallows(t *testing.T) {
 	}
 	way.set(true)
 	var refused *sdk.Error
-	if err := create(time.Minute, "meanwhile"); !errors.As(err, &refused) || refused.Reason != "NO_LEADER" {
+	if err := create(25*time.Second, "meanwhile"); !errors.As(err, &refused) || refused.Reason != "NO_LEADER" {
 		t.Errorf("meanwhile: %v, want that it has no leader", err)
 	}
 	way.set(false)

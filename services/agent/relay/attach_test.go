@@ -72,8 +72,10 @@ func TestFlowForgetsChildrenThatAreGone(t *testing.T) {
 	detachAway()
 	want("away", "moved", "stays") // it may come again
 	assign(2, false, "stays")
+	want("away", "moved", "stays") // once more
 	want("moved", "stays")
 	detachMoved()
+	want("moved", "stays")
 	want("stays")
 	assign(3, true)
 	detachStays()

@@ -334,6 +334,7 @@ func TestGrace(t *testing.T) {
 	spec := file("f", len(content))
 	opened := f.open(alice, spec)
 	f.must(opened.Upload.Came(content[:30]))
+	opened.Upload.Settled()
 	alice.Leave()
 	f.Sweep(time.Now().Add(30 * time.Second))
 	alice = f.attach("alice")
