@@ -77,7 +77,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 	}
 	guard := newDiskGuard(dir, filepath.Join(dir, "member", "snap", "db"))
 	client := v3client.New(server.Server)
-	keeper := newQuotaKeeper(server.Server.Backend(), client, quota, log)
+	keeper := newQuotaKeeper(server.Server, client, quota, log)
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
@@ -85,7 +85,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 			return cmp.Or(guard.room(want), keeper.room(want))
 		},
 		most:   largest,
-		tidy:   keeper.tidy,
+		keeper: keeper,
 		failed: engine.failed,
 		close: sync.OnceFunc(func() {
 			keeper.stop()
