@@ -272,6 +272,9 @@ func Words(err error) string {
 // closedWords are the words for a call after Close.
 const closedWords = "the client was closed"
 
+// InWords returns the error of a failed call with the text that Words has of it.
+func InWords(err error) error { return inWords{err} }
+
 // inWords is an error whose text is what Words says of it.
 type inWords struct{ error }
 

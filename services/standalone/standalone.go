@@ -4,6 +4,7 @@
 package standalone
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/groupcast/groupcast/internal/daemon"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/agent"
 	"github.com/groupcast/groupcast/services/gatherer"
@@ -215,10 +218,8 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		if err != nil {
 			return err
 		}
-		for _, part := range parts {
-			if err := part.start(ctx, env, group, access); err != nil {
-				return fmt.Errorf("%s: %w", part.id.Name, err)
-			}
+		if err := startAll(ctx, env, group, access, parts); err != nil {
+			return err
 		}
 		if !awaitReady(ctx, env.Admin) {
 			return nil
@@ -234,6 +235,7 @@ type part struct {
 	id    identity.ID
 	as    uplink.Config
 	flags string // flags that say where it is
+	admin *daemon.Admin
 	run   func(ctx context.Context, env daemon.Env) error
 }
 
@@ -246,9 +248,9 @@ func (c *Config) parts(managers string) (all []part, err error) {
 		}
 		name := agentName(i)
 		all = append(all, part{
-			identity.ID{Role: identity.Agent, Name: name},
-			of.Uplink(), "--agents-count and --agents-listen",
-			func(ctx context.Context, env daemon.Env) error {
+			id: identity.ID{Role: identity.Agent, Name: name},
+			as: of.Uplink(), flags: "--agents-count and --agents-listen",
+			run: func(ctx context.Context, env daemon.Env) error {
 				env.Metrics = prometheus.WrapRegistererWith(prometheus.Labels{"agent": name}, env.Metrics)
 				return agent.Run(ctx, env, of)
 			},
@@ -257,33 +259,65 @@ func (c *Config) parts(managers string) (all []part, err error) {
 	if c.Gatherer.Enabled {
 		of := c.gatherer(managers)
 		all = append(all, part{
-			identity.ID{Role: identity.Gatherer, Name: gathererName},
-			of.Uplink(), "--gatherer-grpc-listen and --gatherer-data-listen",
-			func(ctx context.Context, env daemon.Env) error { return gatherer.Run(ctx, env, of) },
+			id: identity.ID{Role: identity.Gatherer, Name: gathererName},
+			as: of.Uplink(), flags: "--gatherer-grpc-listen and --gatherer-data-listen",
+			run: func(ctx context.Context, env daemon.Env) error { return gatherer.Run(ctx, env, of) },
 		})
 	}
 	if c.replicates() {
 		of := c.replicator(managers)
 		all = append(all, part{
-			identity.ID{Role: identity.Replicator, Name: replicatorName},
-			of.Uplink(), "--replicator-lans",
-			func(ctx context.Context, env daemon.Env) error { return replicator.Run(ctx, env, of) },
+			id: identity.ID{Role: identity.Replicator, Name: replicatorName},
+			as: of.Uplink(), flags: "--replicator-lans",
+			run: func(ctx context.Context, env daemon.Env) error { return replicator.Run(ctx, env, of) },
 		})
 	}
 	return all, nil
 }
 
-// start runs a part. The server is not ready before it is.
+// roomPause is the pause before a store that had no room is asked again.
+const roomPause = 5 * time.Second
+
+// startAll starts parts, and tries again with those that cannot get an identity because the store has no room: somebody has to be able to make
+// some meanwhile. The server is not ready before all are.
+func startAll(ctx context.Context, env daemon.Env, group *errgroup.Group, access uplink.Config, parts []part) error {
+	for i := range parts {
+		admin, err := daemon.ListenAdmin(daemon.AdminConfig{})
+		if err != nil {
+			return err
+		}
+		env.Admin.Ready(admin.IsReady)
+		parts[i].admin = admin
+	}
+	for {
+		var waiting []part
+		for _, part := range parts {
+			err := part.start(ctx, env, group, access)
+			switch {
+			case uplink.Reason(err) == "STORE_FULL":
+				env.Log.Warn("a part has no identity, and waits for one", "part", part.id.Name, "error", err)
+				waiting = append(waiting, part)
+			case err != nil:
+				return fmt.Errorf("%s: %w", part.id.Name, err)
+			}
+		}
+		if parts = waiting; len(parts) == 0 || !pause.For(ctx, roomPause) {
+			return nil
+		}
+	}
+}
+
+// start runs a part, with a fresh identity or, if the store has no room for that, the one it has.
 func (p part) start(ctx context.Context, env daemon.Env, group *errgroup.Group, access uplink.Config) error {
-	if err := enroll(ctx, access, p.as, p.id); err != nil {
+	err := enroll(ctx, access, p.as, p.id)
+	if uplink.Reason(err) == "STORE_FULL" && p.isEnrolled(access) {
+		env.Log.Warn("a part goes on with the identity that it has", "part", p.id.Name, "error", err)
+		err = nil
+	}
+	if err != nil {
 		return cmp.Or(ctx.Err(), err) // a call that was broken off says so in words alone
 	}
-	own, err := daemon.ListenAdmin(daemon.AdminConfig{})
-	if err != nil {
-		return err
-	}
-	env.Admin.Ready(own.IsReady)
-	env.Admin = own
+	env.Admin = p.admin
 	group.Go(func() error {
 		if err := p.run(ctx, env); err != nil {
 			return fmt.Errorf("%s (see %s): %w", p.id.Name, p.flags, err)
@@ -291,6 +325,20 @@ func (p part) start(ctx context.Context, env daemon.Env, group *errgroup.Group, 
 		return nil
 	})
 	return nil
+}
+
+// isEnrolled reports whether a part has an identity of an earlier start that the manager accepts: it is in force, and of the CA of which the
+// operator's is.
+func (p part) isEnrolled(access uplink.Config) bool {
+	own, err := identity.FilesIn(p.as.CredentialsDir).Credentials()
+	if err != nil {
+		return false
+	}
+	operator, err := identity.FilesIn(access.CredentialsDir).Credentials()
+	if err != nil {
+		return false
+	}
+	return own.ID == p.id && slices.EqualFunc(own.Authorities, operator.Authorities, bytes.Equal) && own.Check(p.as.TrustDomain, time.Now()) == nil
 }
 
 // readyPoll is how often it is checked whether all services are ready.
@@ -319,7 +367,7 @@ func enroll(ctx context.Context, access, as uplink.Config, id identity.ID) error
 	defer operator.Close()
 	token, err := groupv1.NewIdentityServiceClient(operator).CreateToken(ctx, &groupv1.CreateTokenRequest{Role: string(id.Role), Name: id.Name})
 	if err != nil {
-		return fmt.Errorf("make a join token: %s", uplink.Words(err))
+		return fmt.Errorf("make a join token: %w", uplink.InWords(err))
 	}
 	_, err = uplink.Enroll(ctx, as, id.Role, token.GetToken())
 	return err

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,23 +42,42 @@ func unseal(kv *mvccpb.KeyValue) (Item, error) {
 	return Item{Key: key, Value: kv.Value[:end:end], Changed: Revision(kv.ModRevision)}, nil
 }
 
-// checkDatabase reads the structure of etcd's database file, if there is one,
-// and changes nothing. etcd itself would notice damage only when it meets it.
-func checkDatabase(name string) (err error) {
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// checkFiles reads what etcd is about to open in a data directory, if there is anything, and changes nothing. etcd itself would notice damage
+// only when it meets it.
+func checkFiles(dir string) error {
+	database, err := checkDatabase(filepath.Join(dir, "member", "snap", "db"))
+	if err != nil {
+		return err
+	}
+	return checkLog(filepath.Join(dir, "member", "wal"), database)
+}
+
+// checkDatabase reads the structure and the values of etcd's database file, and returns how far it is.
+func checkDatabase(name string) (of applied, err error) {
+	size, err := readThrough(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return applied{}, nil
+	}
+	if err != nil {
+		return applied{}, fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 	}
 	defer func() {
 		if cause := recover(); cause != nil { // the reader trusts the file
-			err = fmt.Errorf("%w: %s: %v", ErrDamaged, name, cause)
+			of, err = applied{}, fmt.Errorf("%w: %s: %v", ErrDamaged, name, cause)
 		}
 	}()
-	database, err := bbolt.Open(name, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: time.Second})
+	database, err := bbolt.Open(name, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
+		return applied{}, fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
 	}
 	defer database.Close()
-	return database.View(func(tx *bbolt.Tx) error {
+	err = database.View(func(tx *bbolt.Tx) error {
+		if size < tx.Size() {
+			return fmt.Errorf("%w: %s has %d bytes of %d", ErrDamaged, name, size, tx.Size())
+		}
+		if err := tx.ForEach(checkBucket); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		var problems []error
 		for problem := range tx.Check() {
 			problems = append(problems, problem)
@@ -64,11 +85,30 @@ func checkDatabase(name string) (err error) {
 		if len(problems) > 0 {
 			return fmt.Errorf("%w: %s: %d problems, the first: %w", ErrDamaged, name, len(problems), problems[0])
 		}
-		if keys := tx.Bucket([]byte("key")); keys != nil {
-			return keys.ForEach(checkEntry)
-		}
-		return nil
+		of, err = appliedOf(tx)
+		return err
 	})
+	return of, err
+}
+
+// readThrough reads a file to its end, and returns its size. The database is mapped into memory, where to read what the disk cannot give, or
+// what is behind the file's end, ends the process.
+func readThrough(name string) (size int64, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return io.Copy(io.Discard, file)
+}
+
+// checkBucket visits every page of a bucket. The reader's own check, which comes after this, panics in goroutines of its own.
+func checkBucket(name []byte, bucket *bbolt.Bucket) error {
+	check := func(_, _ []byte) error { return nil }
+	if string(name) == "key" {
+		check = checkEntry
+	}
+	return bucket.ForEach(check)
 }
 
 // etcd's database maps revisions to what was written: the main revision and the

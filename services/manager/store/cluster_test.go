@@ -3,10 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,6 +198,41 @@ func TestClusterStopsWhileItWaits(t *testing.T) {
 	one, two := p.open(p.hosts[0], false), p.open(p.hosts[1], false) // the stopped stores have let go of their directories
 	p.set(p.wait(one), "a", "1")
 	p.has(p.wait(two), "a", "1")
+}
+
+// A member that was cut off is sent the database whole, while it runs: it knows how large that one is.
+func TestClusterKnowsTheDatabaseItWasSent(t *testing.T) {
+	const bytes = 24 << 20
+	restore := store.SetQuotaForTest(bytes)
+	p := newParty(t, "127.23.6.1", "127.23.6.2", "127.23.6.3")
+	first := p.wait(p.open(p.hosts[0], true))
+	second, late := p.open(p.hosts[1], false), p.open(p.hosts[2], false)
+	p.wait(second)
+	third := p.wait(late)
+	restore()
+	members, err := first.MembersForTest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mend []func()
+	for _, other := range p.hosts[:2] {
+		mend = append(mend, third.CutForTest(members["https://"+other+":2380"]))
+	}
+	value := strings.Repeat("x", 70<<10)
+	for i := range 400 { // more than others keep for who is behind
+		p.set(first, fmt.Sprintf("big/%d", i), value)
+	}
+	if first.WriteRefusal() == nil || third.WriteRefusal() != nil {
+		t.Fatalf("before it is sent anything, one says %v, and who is behind %v", first.WriteRefusal(), third.WriteRefusal())
+	}
+	for _, mend := range mend {
+		mend()
+	}
+	p.set(third, "after", "all") // what it writes, it has
+	p.has(third, "big/399", value)
+	if err := third.WriteRefusal(); !errors.Is(err, store.ErrFull) {
+		t.Errorf("with a database that is full, it says %v", err)
+	}
 }
 
 // A client that is certified by the same CA, as every agent is, is no manager.

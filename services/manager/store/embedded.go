@@ -63,8 +63,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	database := filepath.Join(dir, "member", "snap", "db")
-	if err := checkDatabase(database); err != nil {
+	if err := checkFiles(dir); err != nil {
 		unlock()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
@@ -76,9 +75,9 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 		unlock()
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	guard := newDiskGuard(dir, database)
+	guard := newDiskGuard(dir, filepath.Join(dir, "member", "snap", "db"))
 	client := v3client.New(server.Server)
-	keeper := newQuotaKeeper(server.Server.Backend(), client, quota, log)
+	keeper := newQuotaKeeper(server.Server, client, quota, log)
 	return &Store{
 		commits: make(chan struct{}, maxCommits),
 		client:  client,
@@ -86,7 +85,7 @@ func openEmbedded(ctx context.Context, dir string, log *slog.Logger, configure f
 			return cmp.Or(guard.room(want), keeper.room(want))
 		},
 		most:   largest,
-		tidy:   keeper.tidy,
+		keeper: keeper,
 		failed: engine.failed,
 		close: sync.OnceFunc(func() {
 			keeper.stop()

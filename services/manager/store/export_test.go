@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
 // CompactForTest forgets all history before now.
@@ -31,15 +33,27 @@ func (s *Store) PutForeignForTest(ctx context.Context) (Revision, error) {
 // OpenSmallForTest opens an embedded store with a small quota, and returns a function that has it tidied at once.
 func OpenSmallForTest(t *testing.T, dir string, bytes int64) (s *Store, tidy func()) {
 	t.Helper()
-	before := quota
-	quota = bytes
-	defer func() { quota = before }()
+	defer SetQuotaForTest(bytes)()
 	s, err := OpenEmbedded(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s, s.tidy
+	return s, s.keeper.tidy
+}
+
+// SetQuotaForTest has stores that are opened from now on hold so much.
+func SetQuotaForTest(bytes int64) (restore func()) {
+	before := quota
+	quota = bytes
+	return func() { quota = before }
+}
+
+// CutForTest cuts this member of a clustered store off from another, until mend is called.
+func (s *Store) CutForTest(other uint64) (mend func()) {
+	server := s.keeper.of.(*etcdserver.EtcdServer)
+	server.CutPeer(types.ID(other))
+	return func() { server.MendPeer(types.ID(other)) }
 }
 
 // PutForTest writes a key, without a term.

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/backend"
 )
 
 const (
@@ -30,29 +31,30 @@ const (
 	tidyInterval = 30 * time.Second
 )
 
-// backend is etcd's database, as far as its size goes.
-type backend interface {
-	Size() int64      // the size of the file
-	SizeInUse() int64 // the size of what is in it
-	Defrag() error    // makes the file as large as what is in it
+// databases is the embedded etcd, as far as the size of its database goes.
+type databases interface {
+	// Backend returns the database there is now. One of several members that was too far behind is sent another one whole, while it runs.
+	Backend() backend.Backend
+	// Defragment makes the file as large as what is in it.
+	Defragment() error
 }
 
 // quotaKeeper refuses writes once etcd's database has reached the quota, and makes
 // room again when history has been forgotten.
 type quotaKeeper struct {
-	backend backend
-	client  *clientv3.Client
-	quota   int64
-	log     *slog.Logger
-	quit    chan struct{}
-	done    sync.WaitGroup
+	of     databases
+	client *clientv3.Client
+	quota  int64
+	log    *slog.Logger
+	quit   chan struct{}
+	done   sync.WaitGroup
 
 	mu     sync.Mutex
 	looked int64 // the revision at the last look
 }
 
-func newQuotaKeeper(of backend, client *clientv3.Client, quota int64, log *slog.Logger) *quotaKeeper {
-	k := &quotaKeeper{backend: of, client: client, quota: quota, log: log, quit: make(chan struct{})}
+func newQuotaKeeper(of databases, client *clientv3.Client, quota int64, log *slog.Logger) *quotaKeeper {
+	k := &quotaKeeper{of: of, client: client, quota: quota, log: log, quit: make(chan struct{})}
 	k.done.Go(k.run)
 	return k
 }
@@ -71,7 +73,7 @@ func (k *quotaKeeper) room(want want) error {
 	case want.own >= largeBytes:
 		limit = largePercent
 	}
-	if size := k.backend.Size(); size > k.quota/100*limit {
+	if size := k.of.Backend().Size(); size > k.quota/100*limit {
 		return fmt.Errorf("%w: it holds %d MiB of at most %d: delete groups that are not needed, and what they took, and earlier changes, is free again by itself within minutes",
 			ErrFull, size>>20, k.quota>>20)
 	}
@@ -102,7 +104,7 @@ func (k *quotaKeeper) forget() error {
 	}
 	before := k.looked
 	k.looked = now.Header.Revision
-	if before == 0 || k.backend.SizeInUse() < k.quota/100*tidyPercent {
+	if before == 0 || k.of.Backend().SizeInUse() < k.quota/100*tidyPercent {
 		return nil
 	}
 	_, err = k.client.Compact(ctx, before, clientv3.WithCompactPhysical())
@@ -120,15 +122,16 @@ func (k *quotaKeeper) tidy() {
 	if err := k.forget(); err != nil {
 		k.log.Debug("the store's history could not be forgotten; trying again later", "error", err)
 	}
-	size, used := k.backend.Size(), k.backend.SizeInUse()
+	database := k.of.Backend()
+	size, used := database.Size(), database.SizeInUse()
 	if size < k.quota/100*tidyPercent || used > size/100*80 {
 		return
 	}
-	if err := k.backend.Defrag(); err != nil {
+	if err := k.of.Defragment(); err != nil {
 		k.log.Warn("the store could not be made smaller", "error", err)
 		return
 	}
-	k.log.Info("the store was made smaller", "bytes_before", size, "bytes_after", k.backend.Size())
+	k.log.Info("the store was made smaller", "bytes_before", size, "bytes_after", k.of.Backend().Size())
 	ctx, cancel := context.WithTimeout(context.Background(), tidyInterval)
 	defer cancel()
 	alarms, err := k.client.AlarmList(ctx)

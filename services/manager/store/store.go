@@ -119,7 +119,7 @@ type Store struct {
 	most    int                   // how many bytes a transaction can have
 	shared  bool                  // several managers can have it
 	member  string                // the host of this manager's part of it
-	tidy    func()                // gives back room that is no longer used; nil where that is not ours to do
+	keeper  *quotaKeeper          // of the embedded store's database; nil where that is not ours to keep
 	close   func()
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -405,15 +407,22 @@ func TestEmbeddedSurvivesRestart(t *testing.T) {
 	wantValue(t, openEmbedded(t, dir), "kept", "yes")
 }
 
-// C23 for one manager: a damaged store is refused, and left as it is.
+// C23 for one manager: a damaged store is refused, as often as it is opened, and left as it is.
 func TestEmbeddedRefusesDamage(t *testing.T) {
-	for file, damage := range map[string]func(*testing.T, string){
-		"member/snap/db":    flipBits,
-		"member/wal/*.wal":  flipBits,
-		"member/snap/*db":   truncate,
-		"member/wal/0*.wal": truncate,
+	for name, test := range map[string]struct {
+		file   string
+		damage func(*testing.T, string)
+	}{
+		"database, bytes changed":          {"member/snap/db", flipBits},
+		"database, hardly begun":           {"member/snap/db", truncate(5000)},
+		"database, cut short":              {"member/snap/db", truncate(12288)},
+		"database, pages of other places":  {"member/snap/db", renumber},
+		"log, bytes changed":               {"member/wal/0*.wal", flipBits},
+		"log, hardly begun":                {"member/wal/0*.wal", truncate(5000)},
+		"log, the last transactions alone": {"member/wal/0*.wal", loseEnd},
+		"log, all of it":                   {"member/wal", remove},
 	} {
-		t.Run(file, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := openEmbedded(t, dir)
 			term := lead(t, s, "a")
@@ -421,25 +430,48 @@ func TestEmbeddedRefusesDamage(t *testing.T) {
 				mustCommit(t, s, term, store.Put(fmt.Sprintf("key/%d", i), make([]byte, 1000)))
 			}
 			s.Close()
-			matches, err := filepath.Glob(filepath.Join(dir, file))
+			matches, err := filepath.Glob(filepath.Join(dir, test.file))
 			if err != nil || len(matches) == 0 {
-				t.Fatalf("no %s to damage (%v)", file, err)
+				t.Fatalf("no %s to damage (%v)", test.file, err)
 			}
-			damage(t, matches[0])
+			test.damage(t, matches[0])
 			before := snapshotDir(t, dir)
-			damaged, err := store.OpenEmbedded(dir, slog.New(slog.DiscardHandler))
-			if err == nil {
-				damaged.Close()
-				t.Fatal("a damaged store was opened")
-			}
-			t.Logf("refused: %v", err)
-			after := snapshotDir(t, dir)
-			for name, size := range before {
-				// etcd cuts a torn end off its log, and keeps the file as it was beside it.
-				if after[name] < size && after[name+".broken"] < size {
-					t.Errorf("%s shrank from %d to %d bytes", name, size, after[name])
+			for range 3 {
+				damaged, err := store.OpenEmbedded(dir, slog.New(slog.DiscardHandler))
+				if err == nil {
+					damaged.Close()
+					t.Fatal("a damaged store was opened")
 				}
+				if !errors.Is(err, store.ErrDamaged) {
+					t.Errorf("refused with %v, want %v", err, store.ErrDamaged)
+				}
+				t.Logf("refused: %v", err)
+			}
+			if after := snapshotDir(t, dir); !maps.Equal(before, after) {
+				t.Errorf("what was refused has changed from %x to %x", before, after)
 			}
 		})
 	}
+}
+
+// A log that goes on where the database ends, as after a crash, is no damage: what it has is there.
+func TestEmbeddedGoesOnFromItsLog(t *testing.T) {
+	dir := t.TempDir()
+	database := filepath.Join(dir, "member", "snap", "db")
+	s := openEmbedded(t, dir)
+	mustCommit(t, s, lead(t, s, "a"), store.Put("first", []byte("kept")))
+	s.Close()
+	earlier, err := os.ReadFile(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = openEmbedded(t, dir)
+	mustCommit(t, s, lead(t, s, "a"), store.Put("second", []byte("kept")))
+	s.Close()
+	if err := os.WriteFile(database, earlier, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = openEmbedded(t, dir)
+	wantValue(t, s, "first", "kept")
+	wantValue(t, s, "second", "kept")
 }
