@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/pulse"
@@ -36,7 +37,31 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
 	r.place().found(r.created, root)
+	r.removeUnfinished(ctx) // as of a landing that was killed when it had put this here, with what it had replaced
 	return r.arrived(), true
+}
+
+// begin begins to land the object. If there is no room, it removes what nobody goes on with of what has come under its name, and at last
+// what has come of it: nothing is left in the way.
+func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
+	ctx = object.Leaving(pulse.In(ctx, &r.reading), r.options.Reserve)
+	landing, err := object.Land(ctx, r.options.Into, r.info)
+	if !noroom.Is(err) {
+		return landing, err
+	}
+	_ = object.RemoveSuperseded(ctx, r.options.Into, r.info) // Sweep removes what is left
+	landing, err = object.Land(ctx, r.options.Into, r.info)
+	if noroom.Is(err) {
+		r.removeUnfinished(ctx)
+	}
+	return landing, err
+}
+
+// removeUnfinished removes what has come under the object's name and is of no use any more, but for what is landing.
+func (r *receiving) removeUnfinished(ctx context.Context) {
+	if err := object.RemoveUnfinished(pulse.In(ctx, &r.reading), r.options.Into, r.info); err != nil {
+		r.session.client.log.Info("not all that has come of an object earlier can be removed", "name", r.info.Name, "error", err)
+	}
 }
 
 // arrived returns what is here whole.
@@ -97,6 +122,7 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	if err != nil {
 		return Arrived{}, err
 	}
+	r.removeUnfinished(ctx) // of its earlier states
 	return r.arrived(), nil
 }
 

@@ -399,7 +399,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		if one, is := r.alreadyHere(ctx); is {
 			return one
 		}
-		landing, err := object.Land(object.Leaving(pulse.In(ctx, &r.reading), r.options.Reserve), r.options.Into, r.info)
+		landing, err := r.begin(ctx)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			r.place().landing.ask(r.created)
