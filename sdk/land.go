@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // alreadyHere finds out whether the object is at its place already. It can tell once the sender has hashed the object, which is long
-// before all of it is sent.
+// before all of it is sent, but long after this has hashed what is here where the source is slower: until then it takes nothing, as
+// whoever has the object is sent nothing.
 func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	found, err := object.Find(pulse.In(ctx, &r.reading), r.options.Into, r.info)
 	if err != nil || found == nil {
@@ -26,7 +29,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 		return Arrived{}, false
 	}
 	r.seen = found.Seen(root)
-	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	assignment, err := r.awaitHash(ctx)
 	if err != nil || !assignment.GetSealed() || object.Root(assignment.GetRoot()) != root {
 		return Arrived{}, false
 	}
@@ -36,7 +39,53 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 	r.root = root[:]
 	_ = r.Landed(r.info.Length)
 	r.place().found(r.created, root)
+	r.removeUnfinished(ctx) // as of a landing that was killed when it had put this here, with what it had replaced
 	return r.arrived(), true
+}
+
+// hashBeat is how often a member says that it waits for the sender's hash.
+const hashBeat = 5 * time.Second
+
+// awaitHash waits until the sender has hashed the object, to compare that with what is here. Meanwhile this counts as reading that, or
+// managers would fail the delivery after a minute in which nobody took anything: the sender stops when its agent's cache is full.
+func (r *receiving) awaitHash(ctx context.Context) (assignment *groupv1.Assignment, err error) {
+	for {
+		until, done := context.WithTimeout(ctx, hashBeat)
+		assignment, err = r.awaitSeal(until)
+		done()
+		if err == nil || ctx.Err() != nil {
+			return assignment, err
+		}
+		r.reading.Beat()
+	}
+}
+
+// awaitSeal waits until the managers have the object's root, or the delivery has ended here.
+func (r *receiving) awaitSeal(ctx context.Context) (*groupv1.Assignment, error) {
+	return r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+}
+
+// begin begins to land the object. If there is no room, it removes what nobody goes on with of what has come under its name, and at last
+// what has come of it: nothing is left in the way.
+func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
+	ctx = object.Leaving(pulse.In(ctx, &r.reading), r.options.Reserve)
+	landing, err := object.Land(ctx, r.options.Into, r.info)
+	if !noroom.Is(err) {
+		return landing, err
+	}
+	_ = object.RemoveSuperseded(ctx, r.options.Into, r.info) // Sweep removes what is left
+	landing, err = object.Land(ctx, r.options.Into, r.info)
+	if noroom.Is(err) {
+		r.removeUnfinished(ctx)
+	}
+	return landing, err
+}
+
+// removeUnfinished removes what has come under the object's name and is of no use any more, but for what is landing.
+func (r *receiving) removeUnfinished(ctx context.Context) {
+	if err := object.RemoveUnfinished(pulse.In(ctx, &r.reading), r.options.Into, r.info); err != nil {
+		r.session.client.log.Info("not all that has come of an object earlier can be removed", "name", r.info.Name, "error", err)
+	}
 }
 
 // arrived returns what is here whole.
@@ -79,7 +128,7 @@ func (r *receiving) takeInto(ctx context.Context, landing *object.Landing) error
 
 // complete puts the object into its place, once the managers have its root.
 func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arrived, error) {
-	assignment, err := r.session.attendance.await(ctx, r.id, func(a *groupv1.Assignment) bool { return a == nil || a.GetSealed() || a.GetEnded() })
+	assignment, err := r.awaitSeal(ctx)
 	if err != nil {
 		return Arrived{}, err
 	}
@@ -97,6 +146,7 @@ func (r *receiving) complete(ctx context.Context, landing *object.Landing) (Arri
 	if err != nil {
 		return Arrived{}, err
 	}
+	r.removeUnfinished(ctx) // of its earlier states
 	return r.arrived(), nil
 }
 

@@ -258,10 +258,14 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 	telling, told := outlasting(ctx, tellTime)
 	defer told()
 	err := s.record(telling, r.id, end)
+	var refused *Error
+	if errors.As(err, &refused) && refused.Reason == "SESSION_ENDED" {
+		pause.For(ctx, endingTime)
+	}
 	if err != nil && ctx.Err() != nil {
 		return // the next Receive finds it here, and records it
 	}
-	if refused := (*Error)(nil); errors.As(err, &refused) && (refused.Reason == "NO_PART" || refused.Code == NotFound) {
+	if refused != nil && (refused.Reason == "NO_PART" || refused.Code == NotFound) {
 		s.client.log.Info("a delivery that has arrived is over: its sender does not learn of that", "delivery", r.id, "name", one.Name)
 		err = nil
 	}
@@ -277,6 +281,10 @@ func (s *Session) receiveOne(ctx context.Context, options ReceiveOptions, assign
 
 // tellTime is how long the managers may take for the receipt of what has just arrived when receiving is broken off.
 const tellTime = time.Second
+
+// endingTime is how long a session that the managers say is over when they are told of a receipt may take to end here: its heartbeat
+// comes to know it a little later.
+const endingTime = 10 * time.Second
 
 // outlasting returns a context that ends a while after another.
 func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
@@ -391,7 +399,7 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		if one, is := r.alreadyHere(ctx); is {
 			return one
 		}
-		landing, err := object.Land(object.Leaving(pulse.In(ctx, &r.reading), r.options.Reserve), r.options.Into, r.info)
+		landing, err := r.begin(ctx)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
 			r.place().landing.ask(r.created)

@@ -1,9 +1,12 @@
 package object
 
 import (
+	"context"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // nameAttribute is the extended attribute of a partial's journal that has the object's name, which no tag tells. On a file system without
@@ -31,11 +34,20 @@ func nameOf(home folder) string {
 }
 
 // RemoveSuperseded removes from a directory the partials of an object's earlier states, which had another length or time: none goes on
-// with them. It leaves those that are landing, and those whose name is not known.
-func RemoveSuperseded(dir string, by Info) error {
+// with them. It leaves those that are landing, and those whose name is not known. A pulse in ctx beats with what it does.
+func RemoveSuperseded(ctx context.Context, dir string, by Info) error {
 	own := tag(by)
-	_, err := sweepAll(dir, nil, func(tag string, home folder) (bool, error) {
+	_, err := sweepAll(dir, pulse.Of(ctx), func(tag string, home folder) (bool, error) {
 		return tag != own && nameOf(home) == by.Name, nil
+	})
+	return err
+}
+
+// RemoveUnfinished is RemoveSuperseded, and removes what has come of the object itself, too.
+func RemoveUnfinished(ctx context.Context, dir string, of Info) error {
+	own := tag(of)
+	_, err := sweepAll(dir, pulse.Of(ctx), func(tag string, home folder) (bool, error) {
+		return tag == own || nameOf(home) == of.Name, nil
 	})
 	return err
 }

@@ -45,12 +45,18 @@ func TestSupersededPartialsAreRemoved(t *testing.T) {
 			err = errors.Join(err, landing.Keep())
 		}
 	}
-	if err := errors.Join(err, object.RemoveSuperseded(to, now)); err != nil {
+	if err := errors.Join(err, object.RemoveSuperseded(t.Context(), to, now)); err != nil {
 		t.Fatal(err)
 	}
 	for path, stays := range keep {
 		if _, err := os.Stat(path); (err == nil) != stays {
 			t.Errorf("%s: it stays: %t, want %t", path, err == nil, stays)
 		}
+	}
+	if err := object.RemoveUnfinished(t.Context(), to, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(object.PartialOf(to, now)); err == nil {
+		t.Error("what has come of the present state is there still")
 	}
 }

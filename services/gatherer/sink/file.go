@@ -22,7 +22,7 @@ type file struct {
 }
 
 func openFile(ctx context.Context, parent string, spec Spec) (*file, error) {
-	_ = object.RemoveSuperseded(parent, spec.Info) // Sweep removes what is left
+	_ = object.RemoveSuperseded(ctx, parent, spec.Info) // Sweep removes what is left
 	landing, err := object.Land(ctx, parent, spec.Info)
 	if err != nil {
 		return nil, err
