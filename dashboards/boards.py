@@ -96,9 +96,7 @@ def agents():
                   Query("sum by (node) (rate(groupcast_agent_datagrams_sent_bytes_total{HERE}[$__rate_interval]))", "{{node}}, datagrams")),
             lines("Copies made", "Bytes sent for each byte received: what duplicating near the members saves the links above.", "short",
                   Query("sum by (node) (rate(groupcast_agent_sent_bytes_total{HERE}[$__rate_interval]))"
-                        " / (sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}"),
-                  Query("sum by (node) (rate(groupcast_agent_datagrams_sent_bytes_total{HERE}[$__rate_interval]))"
-                        " / (sum by (node) (rate(groupcast_agent_datagrams_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}, datagrams")),
+                        " / (sum by (node) (rate(groupcast_agent_received_bytes_total{HERE}[$__rate_interval])) > 0)", "{{node}}")),
         ]),
         ("Cache", [
             lines("Cache in use", "What is taken or promised of each cache: credit is given for the rest alone.", "percentunit",
