@@ -110,13 +110,21 @@ func TestWhatGaveWayTakesNoRoom(t *testing.T) {
 	}
 }
 
-// If more deliveries are kept than may be, something is given back.
-func TestNoMoreAreKeptThanMayBe(t *testing.T) {
-	w := newWorld(t, 12_345, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	a := w.start("sa1", 4<<20)
+// delivered returns a world in which an agent has given an object to its only member, so that all links have ended.
+func delivered(t *testing.T, size int) *world {
+	t.Helper()
+	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
+	w.start("sa1", 4<<20)
 	w.tree("sa1", "sender", "r1")
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
-	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	w.await("the links end", func() bool { return w.agents["sa1"].Load().Links == 0 })
+	return w
+}
+
+// If more deliveries are kept than may be, something is given back.
+func TestNoMoreAreKeptThanMayBe(t *testing.T) {
+	w := delivered(t, 12_345)
+	a := w.agents["sa1"]
 	w.assign("sa1", true)
 	if held := a.Held(); held != 12_345 {
 		t.Fatalf("%d bytes are kept, want all", held)
@@ -130,11 +138,8 @@ func TestNoMoreAreKeptThanMayBe(t *testing.T) {
 
 // What bounds what is kept are the files that it has open: a large object has many.
 func TestFilesThatAreKeptAreBounded(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	a := w.start("sa1", 4<<20) // in segments of 128 KiB
-	w.tree("sa1", "sender", "r1")
-	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
-	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	w := delivered(t, 1<<20) // in segments of 128 KiB
+	a := w.agents["sa1"]
 	a.Kept = 8
 	w.assign("sa1", true)
 	if held := a.Held(); held != 1<<20 {
@@ -149,11 +154,8 @@ func TestFilesThatAreKeptAreBounded(t *testing.T) {
 
 // When no more files may be open, what is kept gives way, and deliveries go on.
 func TestKeptFilesGiveWay(t *testing.T) {
-	w := newWorld(t, 1<<20, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	a := w.start("sa1", 4<<20)
-	w.tree("sa1", "sender", "r1")
-	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
-	w.await("the links end", func() bool { return a.Load().Links == 0 })
+	w := delivered(t, 1<<20)
+	a := w.agents["sa1"]
 	w.assign("sa1", true)
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
