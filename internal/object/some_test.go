@@ -43,7 +43,11 @@ func TestSomeFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := object.Items(whole, info.Length)
+	entries := len(files) + 2 // with the directories that they are in
+	if _, err := object.Items(whole, info.Length, entries-1); !errors.Is(err, object.ErrManyItems) {
+		t.Errorf("%v, want too many items", err)
+	}
+	items, err := object.Items(whole, info.Length, entries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,7 @@ func TestSomeFilesThatAreNotWhatTheyWere(t *testing.T) {
 	if again := land(t, to, info); again.Offset() != 0 {
 		t.Errorf("%d damaged bytes were kept", again.Offset())
 	}
-	if _, err := object.Items(bytes.NewReader(content), 1000); !errors.Is(err, object.ErrTable) {
+	if _, err := object.Items(bytes.NewReader(content), 1000, 1000); !errors.Is(err, object.ErrTable) {
 		t.Errorf("%v, want no table", err)
 	}
 }

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,9 +17,23 @@ type Item struct {
 	Size   uint64
 }
 
-// Items reads the head of a directory's bytes: what is in it, and where. All that a table must not have is an error.
-func Items(from io.ReaderAt, length uint64) ([]Item, error) {
-	known, err := layoutOf(func(size uint64) ([]byte, error) { return readHead(from, size) }, length)
+// ErrManyItems says that a directory has more in it than its reader takes.
+var ErrManyItems = errors.New("too many items")
+
+// Items reads the head of a directory's bytes: what is in it, and where. All that a table must not have is an error. If there are
+// more than so many, the table is not read.
+func Items(from io.ReaderAt, length uint64, most int) ([]Item, error) {
+	read := func(size uint64) ([]byte, error) {
+		head, err := readHead(from, size)
+		if err != nil || size != headSize {
+			return head, err
+		}
+		if begins, err := parseOpening(head); err == nil && int(begins.entries) > most {
+			return nil, fmt.Errorf("%w: %d, want at most %d", ErrManyItems, begins.entries, most)
+		}
+		return head, nil
+	}
+	known, err := layoutOf(read, length)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,10 @@ type packed struct {
 
 func (p packed) isDirectory() bool { return p.content == nil }
 
+// mostEntries is how many entries a bundle's table may have: its files, and all directories that they are in. It is known before the table
+// is read. Where each of the most items is alone in its directories, there is room for three of these.
+const mostEntries = 4 * gathered.BundleItems
+
 // unpacking bounds how many bundles' tables are in memory at once: there is no room for those of all bundles that may end at once.
 var unpacking = make(chan struct{}, 4)
 
@@ -81,8 +85,11 @@ var unpacking = make(chan struct{}, 4)
 func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err error) {
 	unpacking <- struct{}{}
 	defer func() { <-unpacking }()
-	items, err := object.Items(content, length)
-	if err != nil {
+	items, err := object.Items(content, length, mostEntries)
+	switch {
+	case errors.Is(err, object.ErrManyItems):
+		return nil, fmt.Errorf("%w: %.200q: %w", gathered.ErrBundle, b.spec.Path, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", gathered.ErrPath, err)
 	}
 	if len(items) == 0 { // it is the directory itself that the bundle goes into

@@ -1,11 +1,13 @@
 package sink_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -100,6 +102,31 @@ func TestBundlesHaveABound(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "alice/a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("directories are made: %v", err)
 	}
+}
+
+// A bundle that is all table is refused before its table is in memory: of the gatherer's memory, it costs a little.
+func TestTableIsBoundedBeforeItIsRead(t *testing.T) {
+	const entries, most = 200_000, 2 << 20
+	head := append([]byte("GCDT"), 1, 0, 0, 0)
+	head = binary.BigEndian.AppendUint32(head, entries)
+	head = binary.BigEndian.AppendUint32(head, 17*entries)
+	content := append(head, make([]byte, 17*entries)...)
+	spec := fileSpec("a/bundle-1", content)
+	spec.Bundle = true
+	to, length, root := open(t, t.TempDir(), spec), uint64(len(content)), rootOf(content)
+	write(t, to, content, 0)
+	must(t, to.Landed(length))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := to.Finish(length, root)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, gathered.ErrBundle) {
+		t.Errorf("%d directories: %v", entries, err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > most {
+		t.Errorf("to refuse a table of %d bytes took %d bytes of memory, want at most %d", length, took, most)
+	}
+	must(t, to.Close())
 }
 
 // Empty directories of a bundle are made; a bundle of nothing at all makes the directory that it goes into. No command runs for them.
