@@ -191,7 +191,7 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 		}
 	}
 	replica, everybody := dial(t, configs["r2"]), dial(t, letIn(t, access, "member", "m", "*"))
-	session, err := replica.Join(t.Context(), sdk.Join{Group: group, Name: "r2", Roles: []sdk.Role{sdk.Send}})
+	session, err := replica.Join(t.Context(), sdk.Join{Group: group, Name: "r2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +201,7 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 	if _, err := everybody.Join(t.Context(), sdk.Join{Group: group, Name: "m"}); sdk.CodeOf(err) != sdk.Forbidden {
 		t.Errorf("a member of all groups joins the replicas': %v", err)
 	}
+	wantHidden(t, s.client, configs["s"], everybody, group)
 	// What multicast has brought is not forgotten when agents have yet to bring more.
 	two.receives(&replicav1.ReceiveReport{Replication: begun.ID, State: isReceiving})
 	var it sdk.Replica
@@ -222,6 +223,29 @@ func TestReplicationGoesOverAgents(t *testing.T) {
 		_, err := s.client.Group(t.Context(), group)
 		return sdk.CodeOf(err) == sdk.NotFound
 	})
+}
+
+// wantHidden has a replication's sender deliver in its group, and checks that a member that may use all groups is shown nothing of that: neither by
+// the id's beginning, nor in the list of all groups, where an operator sees it.
+func wantHidden(t *testing.T, operator *sdk.Client, sender sdk.Config, member *sdk.Client, group string) {
+	t.Helper()
+	session, err := dial(t, sender).Join(t.Context(), sdk.Join{Group: group, Name: "s", Roles: []sdk.Role{sdk.Send}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := session.SendStream(t.Context(), strings.NewReader("x"), sdk.SendOptions{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := operator.Deliveries(t.Context(), ""); err != nil || len(all) != 1 || all[0].ID != sent.ID() {
+		t.Errorf("an operator sees %v, %v, want the delivery", all, err)
+	}
+	if all, err := member.Deliveries(t.Context(), ""); err != nil || len(all) != 0 {
+		t.Errorf("a member of all groups sees %v, %v, want none", all, err)
+	}
+	if _, err := member.Delivery(t.Context(), sent.ID()[:8]); sdk.CodeOf(err) != sdk.NotFound {
+		t.Errorf("a member of all groups asks for the delivery: %v, want that there is none", err)
+	}
 }
 
 // Session agents carry a stream as long as one of the replicas to which they carry it has a block device at the target path, wherever that is.

@@ -25,8 +25,21 @@ func (d *deliveryService) find(ctx context.Context, prefix string) (*delivery.De
 	if err := d.server.View.Sync(ctx); err != nil {
 		return nil, view.Delivery{}, err
 	}
-	found, err := desk.Find(prefix, func(group string) bool { return d.server.mayUse(ctx, group) == nil })
+	found, err := desk.Find(prefix, d.sees(ctx))
 	return desk, found, err
+}
+
+// sees returns a function that tells whether the caller may see a group. There may be thousands of deliveries of one group: it is judged once.
+func (d *deliveryService) sees(ctx context.Context) func(group string) bool {
+	judged := make(map[string]bool)
+	return func(group string) bool {
+		sees, known := judged[group]
+		if !known {
+			sees = d.server.mayUse(ctx, group) == nil
+			judged[group] = sees
+		}
+		return sees
+	}
 }
 
 // findAs returns a delivery in which the caller may act as a member.
@@ -108,7 +121,7 @@ func (d *deliveryService) ListDeliveries(ctx context.Context, req *groupv1.ListD
 	if err := d.server.View.Sync(ctx); err != nil {
 		return nil, err
 	}
-	deliveries, last, more := desk.List(req.GetGroup(), after, limit)
+	deliveries, last, more := desk.List(req.GetGroup(), after, limit, d.sees(ctx))
 	if _, _, known := d.server.View.Group(req.GetGroup()); !known && req.GetGroup() != "" && len(deliveries) == 0 {
 		return nil, fmt.Errorf("group %q %w", req.GetGroup(), ledger.ErrNotFound)
 	}

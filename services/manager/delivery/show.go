@@ -31,9 +31,13 @@ func (d *Desk) Find(prefix string, sees func(group string) bool) (view.Delivery,
 	if delivery, found := d.view.Delivery(prefix); found && sees(delivery.GetDelivery().GetGroup()) {
 		return delivery, nil
 	}
-	return theOne(prefix, d.view.Deliveries(func(delivery view.Delivery) bool {
-		return strings.HasPrefix(delivery.ID(), prefix) && sees(delivery.GetDelivery().GetGroup())
-	}))
+	return theOne(prefix, d.seenBy(sees, func(delivery view.Delivery) bool { return strings.HasPrefix(delivery.ID(), prefix) }))
+}
+
+// seenBy returns the deliveries of a kind that are of groups that a caller may see, the newest first. It asks for the groups afterwards: the answer
+// may come from the view, which is locked before.
+func (d *Desk) seenBy(sees func(group string) bool, is func(view.Delivery) bool) []view.Delivery {
+	return slices.DeleteFunc(d.view.Deliveries(is), func(delivery view.Delivery) bool { return !sees(delivery.GetDelivery().GetGroup()) })
 }
 
 // theOne returns the delivery that was found, if exactly one was.
@@ -47,10 +51,10 @@ func theOne(prefix string, found []view.Delivery) (view.Delivery, error) {
 	return view.Delivery{}, fmt.Errorf("delivery %q: %w", prefix, ErrAmbiguous)
 }
 
-// List returns up to limit deliveries of a group, or of all, that come after the
+// List returns up to limit deliveries of a group, or of all that the caller may see, that come after the
 // one that an earlier page ended with; the newest first, without their receipts.
-func (d *Desk) List(group, after string, limit int) (page []*groupv1.Delivery, last string, more bool) {
-	all := d.view.Deliveries(func(delivery view.Delivery) bool {
+func (d *Desk) List(group, after string, limit int, sees func(group string) bool) (page []*groupv1.Delivery, last string, more bool) {
+	all := d.seenBy(sees, func(delivery view.Delivery) bool {
 		return (group == "" || delivery.GetDelivery().GetGroup() == group) && (after == "" || placeOf(delivery) > after)
 	})
 	more = len(all) > limit
