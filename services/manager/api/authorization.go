@@ -372,6 +372,9 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 		return s.told(info.FullMethod, s.forwardStream(checked, info.FullMethod))
 	}
 	checked.here = true
+	var end func()
+	checked.pace, end = s.paces.begin(callerOf(ctx))
+	defer end()
 	return s.told(info.FullMethod, handler(srv, checked))
 }
 
@@ -392,7 +395,8 @@ type checkedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	server *Server
-	here   bool // whether it is handled here, and not passed on
+	here   bool  // whether it is handled here, and not passed on
+	pace   *pace // of what is taken here; nil is any
 }
 
 func (c *checkedStream) Context() context.Context { return c.ctx }
@@ -409,6 +413,9 @@ func (c *checkedStream) RecvMsg(message any) error {
 		return err
 	}
 	if c.here {
+		if err := c.pace.wait(c.ctx, message.(proto.Message)); err != nil {
+			return err
+		}
 		dropUnknown(message.(proto.Message).ProtoReflect())
 	}
 	_, err := c.server.identify(c.ctx)

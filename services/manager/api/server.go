@@ -59,6 +59,7 @@ type Server struct {
 	WriteRefusal func() error
 
 	refused *prometheus.CounterVec
+	paces   paces
 }
 
 // Register adds the API's services to a gRPC server.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	limits "golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
@@ -262,10 +263,17 @@ func (d *Desk) Goodbye(name string) {
 	d.pokeAll()
 }
 
-// take hands reports to the deliveries that they are about. A node that has no part in a delivery is not listened to.
+// take hands reports to the deliveries that they are about, of each the last. A node that has no part in a delivery is not listened to.
 func (d *Desk) take(group string, from identity.ID, reports []*groupv1.DeliveryReport) {
 	now := time.Now()
-	for _, report := range reports {
+	last := make(map[string]int, len(reports))
+	for i, report := range reports {
+		last[report.GetDelivery()] = i
+	}
+	for i, report := range reports {
+		if last[report.GetDelivery()] != i {
+			continue
+		}
 		if k := d.find(report.GetDelivery()); k != nil && (group == "" || group == k.group) {
 			k.take(from, report, now)
 		}
@@ -292,9 +300,34 @@ func (k *keeper) note(from identity.ID, report *groupv1.DeliveryReport, now time
 		}
 	}
 	if k.progress.take(from, heard(from, report, k.tree), k.tree, now) {
-		k.poke()
+		k.hurry(k.progress.nodes[from], now)
 	}
 	k.announceLocked()
+}
+
+// What one node reports has a delivery looked at so often at once, and then every hurryPause: that looks at all nodes.
+const (
+	hurryPause = time.Second
+	hurryBurst = 10
+)
+
+// hurry has the delivery looked at because of what a node reported. The keeper is locked.
+func (k *keeper) hurry(node *nodeProgress, now time.Time) {
+	if node.hurries == nil {
+		node.hurries = limits.NewLimiter(limits.Every(hurryPause), hurryBurst)
+	}
+	switch {
+	case node.hurries.AllowN(now, 1):
+		k.poke()
+	case !node.hurried:
+		node.hurried = true
+		time.AfterFunc(hurryPause, func() {
+			k.mu.Lock()
+			node.hurried = false
+			k.mu.Unlock()
+			k.poke()
+		})
+	}
 }
 
 // seen returns what this manager sees of an agent.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	limits "golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -45,15 +46,17 @@ type progress struct {
 type nodeProgress struct {
 	report    *groupv1.DeliveryReport
 	at        time.Time
-	lost      string    // the neighbour that it cannot reach
-	lostSince time.Time // since when it says so
-	fullSince time.Time // since when its disk has no room; zero if it has room
-	alone     time.Time // since when it has reached none of the neighbours that were to feed it; zero if it has
-	bytesAt   time.Time // when it last got more
-	sampled   time.Time // when its rate was last measured
-	sample    uint64    // its bytes then
-	rate      uint64    // in bytes per second
-	damagedBy []string  // the agents that it was moved away from because it got damaged bytes
+	lost      string          // the neighbour that it cannot reach
+	lostSince time.Time       // since when it says so
+	fullSince time.Time       // since when its disk has no room; zero if it has room
+	alone     time.Time       // since when it has reached none of the neighbours that were to feed it; zero if it has
+	bytesAt   time.Time       // when it last got more
+	sampled   time.Time       // when its rate was last measured
+	sample    uint64          // its bytes then
+	rate      uint64          // in bytes per second
+	damagedBy []string        // the agents that it was moved away from because it got damaged bytes
+	hurries   *limits.Limiter // how often what it reports may have the delivery looked at; nil if nothing it said did
+	hurried   bool            // the delivery is about to be looked at for what came too often
 
 	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
 	missed     int                     // of datagrams: how often its feeder reported more since more came here

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -128,4 +129,47 @@ func wordy(t *testing.T, members []string) *groupv1.DeliveryReport {
 		t.Fatal(err)
 	}
 	return came
+}
+
+// Of what a message says of one delivery, only the last is heard, however often it says something.
+func TestMessageCountsOncePerDelivery(t *testing.T) {
+	d := newDesk()
+	k := d.keep("d")
+	k.setTree(over(t, placement.AgentID("a"), "m"), nil, 1)
+	d.ReportMember("g", "m", []*groupv1.DeliveryReport{{Delivery: "d", Bytes: 100, Lost: "a"}, {Delivery: "d"}})
+	if node := k.progress.nodes[placement.MemberID("m")]; !node.bytesAt.IsZero() || len(k.pokes) > 0 {
+		t.Errorf("it got more at %v, and the delivery is looked at: %t; want what was said last alone", node.bytesAt, len(k.pokes) > 0)
+	}
+}
+
+// What a node says, as that it reaches its agent and then does not, has the delivery looked at at once some times, then once a second; and what it
+// said last is looked at, too.
+func TestOneNodeDoesNotKeepTheLeaderBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		k := d.keep("d")
+		k.setTree(over(t, placement.AgentID("a"), "m"), nil, 1)
+		looks := 0
+		look := func() {
+			synctest.Wait()
+			select {
+			case <-k.pokes:
+				looks++
+			default:
+			}
+		}
+		for i := range 1000 { // for 10 s
+			d.ReportMember("g", "m", []*groupv1.DeliveryReport{{Delivery: "d", Lost: []string{"a", ""}[i%2]}})
+			look()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if looks < hurryBurst || looks > 2*hurryBurst+12 {
+			t.Errorf("it is looked at %d times in 10 s, want about %d", looks, 2*hurryBurst)
+		}
+		before := looks
+		time.Sleep(2 * hurryPause)
+		if look(); looks != before+1 {
+			t.Errorf("what came last is looked at %d times, want once", looks-before)
+		}
+	})
 }
