@@ -201,7 +201,7 @@ func (c *creation) look() error {
 	}
 	agents := c.desk.agentRecords(c.asked.GetGroup())
 	c.network.Agents = slices.DeleteFunc(agents, func(agent *agentv1.Agent) bool { return !c.desk.usable(agent, c.now) })
-	isIdle := func(agent *agentv1.Agent) bool { return c.desk.isIdle(agent.GetName(), c.now) }
+	isIdle := func(agent *agentv1.Agent) bool { return c.desk.isIdle(agent.GetName(), c.asked.GetGroup(), c.now) }
 	if others := slices.DeleteFunc(slices.Clone(c.network.Agents), isIdle); len(others) > 0 {
 		c.network.Agents = others
 	}

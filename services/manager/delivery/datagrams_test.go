@@ -172,12 +172,12 @@ func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
 // An agent that passes on no datagrams may pass on bytes: it is as good as any in other deliveries.
 func TestIdleInDatagramsAlone(t *testing.T) {
 	s := streaming(t, "s>a", "a>b", "b>m1")
-	if banned := s.foundIdle(named("b")); banned != idleMemory || s.desk.isIdle("b", time.Now()) {
-		t.Errorf("it is out for %v, and idle everywhere: %v", banned, s.desk.isIdle("b", time.Now()))
+	if banned := s.foundIdle(named("b")); banned != idleMemory || s.desk.isIdle("b", "g", time.Now()) {
+		t.Errorf("it is out for %v, and idle everywhere: %v", banned, s.desk.isIdle("b", "g", time.Now()))
 	}
 	bytes := watching(t, "s>a", "a>b", "b>m1")
-	if banned := bytes.foundIdle(named("b")); banned != banTime || !bytes.desk.isIdle("b", time.Now()) {
-		t.Errorf("without datagrams it is out for %v, and idle everywhere: %v", banned, bytes.desk.isIdle("b", time.Now()))
+	if banned := bytes.foundIdle(named("b")); banned != banTime || !bytes.desk.isIdle("b", "g", time.Now()) {
+		t.Errorf("without datagrams it is out for %v, and idle everywhere: %v", banned, bytes.desk.isIdle("b", "g", time.Now()))
 	}
 }
 

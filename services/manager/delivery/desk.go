@@ -61,7 +61,7 @@ type Desk struct {
 	attached map[seat]map[*Attachment]bool
 	plans    map[seat]map[string]*groupv1.Assignment // what each has to do, by delivery
 	slow     map[string]map[string]slowAgent         // by agent, what each delivery found
-	idle     map[string]time.Time                    // agents that lately moved nothing, and until when others are preferred
+	idle     map[string]map[string]time.Time         // agents that lately moved nothing, by the groups that found it, and until when these prefer others
 }
 
 // Hearing says whether this manager hears others.
@@ -89,7 +89,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 		ended: make(chan struct{}), opened: make(chan *keeper),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),
 		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
-		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]map[string]slowAgent), idle: make(map[string]time.Time),
+		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]map[string]slowAgent), idle: make(map[string]map[string]time.Time),
 	}
 	for _, delivery := range shown.Deliveries(d.live) {
 		d.adopt(delivery).progress.inherited = true

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ const idleMemory = 5 * time.Minute
 // of others. Once there are others again, the nodes that found it idle are believed again.
 func (k *keeper) idleSince(agent identity.ID, others bool) time.Time {
 	now := time.Now()
-	wasIdle := k.desk.isIdle(agent.Name, now)
+	wasIdle := k.desk.isIdle(agent.Name, k.group, now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.judge(now, !others || !wasIdle).idleSince(agent)
@@ -70,25 +71,32 @@ func (k *keeper) isBusy(now time.Time) bool {
 	})
 }
 
-// foundIdle remembers that an agent was idle. It returns for how long the agent is to stay out of the delivery.
+// foundIdle remembers that an agent was idle, for the delivery's group: what its members say of an agent is no measure of it for others. It returns
+// for how long the agent is to stay out of the delivery.
 func (k *keeper) foundIdle(agent identity.ID) (banned time.Duration) {
 	if k.progress.datagrams { // bytes may get through where datagrams do not: in other deliveries it is as good as any
 		return idleMemory
 	}
 	k.desk.mu.Lock()
 	defer k.desk.mu.Unlock()
-	k.desk.idle[agent.Name] = time.Now().Add(idleMemory)
+	if k.desk.idle[agent.Name] == nil {
+		k.desk.idle[agent.Name] = make(map[string]time.Time)
+	}
+	k.desk.idle[agent.Name][k.group] = time.Now().Add(idleMemory)
 	return banTime
 }
 
-func (d *Desk) isIdle(agent string, now time.Time) bool {
+// isIdle reports whether an agent was lately found idle in a group, or in two others.
+func (d *Desk) isIdle(agent, group string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	until, was := d.idle[agent]
-	if was && !now.Before(until) {
+	found := d.idle[agent]
+	maps.DeleteFunc(found, func(_ string, until time.Time) bool { return !now.Before(until) })
+	if len(found) == 0 {
 		delete(d.idle, agent)
 	}
-	return was && now.Before(until)
+	_, here := found[group]
+	return here || len(found) > 1
 }
 
 // judge judges who is idle in a tree.

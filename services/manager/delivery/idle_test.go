@@ -157,3 +157,22 @@ func TestWhoIsBackHasPatience(t *testing.T) {
 		}
 	})
 }
+
+// What the members of one group say of an agent has no other group avoid it; what those of two do has all.
+func TestOneGroupsWordDoesNotCountForOthers(t *testing.T) {
+	w := watching(t, "s>a", "a>m1")
+	other := w.desk.keep("other")
+	other.group = "h"
+	isIdleIn := func(group string) bool { return w.desk.isIdle("a", group, time.Now()) }
+	w.foundIdle(named("a"))
+	if !isIdleIn("g") || isIdleIn("h") || isIdleIn("i") {
+		t.Errorf("found by g, it counts in g: %t, in h: %t, in i: %t; want in g alone", isIdleIn("g"), isIdleIn("h"), isIdleIn("i"))
+	}
+	other.foundIdle(named("a"))
+	if !isIdleIn("g") || !isIdleIn("h") || !isIdleIn("i") {
+		t.Errorf("found by g and h, it counts in g: %t, in h: %t, in i: %t; want in all", isIdleIn("g"), isIdleIn("h"), isIdleIn("i"))
+	}
+	if w.desk.isIdle("a", "g", time.Now().Add(idleMemory)) || len(w.desk.idle) > 0 {
+		t.Errorf("it is remembered for too long: %v", w.desk.idle)
+	}
+}

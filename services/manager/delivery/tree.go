@@ -162,7 +162,7 @@ func (r *rearrangement) leaveOutBanned() {
 		_, banned := r.bannedUntil[agent.GetName()]
 		switch {
 		case !placement.Usable(agent) || !r.desk.usable(agent, r.now):
-		case banned, r.desk.isIdle(agent.GetName(), r.now):
+		case banned, r.desk.isIdle(agent.GetName(), r.group, r.now):
 			r.reserve = append(r.reserve, agent)
 		default:
 			usable = append(usable, agent)
@@ -181,7 +181,7 @@ func (r *rearrangement) build() (*tree.Tree, error) {
 			return r.tree == nil || !r.isFed(member)
 		})
 	}
-	isIdle := func(agent *agentv1.Agent) bool { return r.desk.isIdle(agent.GetName(), r.now) }
+	isIdle := func(agent *agentv1.Agent) bool { return r.desk.isIdle(agent.GetName(), r.group, r.now) }
 	built, err := network.BuildLate()
 	for _, reserve := range [][]*agentv1.Agent{slices.DeleteFunc(slices.Clone(r.reserve), isIdle), r.reserve} {
 		if !errors.Is(err, placement.ErrNoAgent) {
