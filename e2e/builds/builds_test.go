@@ -48,7 +48,11 @@ func versionOf(t *testing.T, name string, binary []byte) string {
 	if err := os.WriteFile(file, binary, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	said, err := exec.CommandContext(t.Context(), file, "--version").CombinedOutput()
+	ask := "--version"
+	if name == "groupcast" {
+		ask = "version"
+	}
+	said, err := exec.CommandContext(t.Context(), file, ask).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, said)
 	}
