@@ -327,6 +327,10 @@ func TestIRestrictedProfile(t *testing.T) {
 	if rights := restricted.rights(t); len(rights) > 0 {
 		t.Errorf("uninstalled, rights in all of the cluster are left: %v", rights)
 	}
+	eventually(t, "its pods are gone", func() bool { // each has its time to end
+		pods := strings.Fields(restricted.kubectl(t, "get", "pods", "-o", "name"))
+		return !slices.ContainsFunc(pods, func(pod string) bool { return !strings.HasPrefix(pod, "pod/tight-groupcast-test") })
+	})
 	left := restricted.kubectl(t, "get", "all,secret,configmap,serviceaccount,role,rolebinding,networkpolicy,pdb,pvc", "-o", "name")
 	for name := range strings.FieldsSeq(left) {
 		if !strings.HasPrefix(name, "persistentvolumeclaim/") && !strings.HasSuffix(name, "/default") && !strings.HasSuffix(name, "/kube-root-ca.crt") && !strings.HasPrefix(name, "pod/tight-groupcast-test") {
