@@ -266,8 +266,11 @@ func TestAlertsHaveRunbooksAndTests(t *testing.T) {
 				continue
 			}
 			alerts++
-			if rule.For == "" || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
-				t.Errorf("%s has no for, severity, summary or description", rule.Alert)
+			if rule.For == "" || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s has no for, summary or description", rule.Alert)
+			}
+			if severity := rule.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, severity) || !strings.HasPrefix(rule.Alert, "Groupcast") {
+				t.Errorf("%s has the severity %q", rule.Alert, severity)
 			}
 			if !slices.ContainsFunc(pages, func(page string) bool { return filepath.Base(page) == rule.Alert+".md" }) {
 				t.Errorf("%s has no page in docs/runbooks", rule.Alert)

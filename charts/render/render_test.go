@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,21 @@ var profiles = map[string]map[string]api.Level{
 	"external-etcd": {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
 	"minimal":       {"manager": api.LevelRestricted},
 	"everything":    {"manager": api.LevelRestricted, "agent": api.LevelPrivileged, "gatherer": api.LevelPrivileged, "replicator": api.LevelPrivileged, "envoy": api.LevelRestricted, "test": api.LevelRestricted},
+}
+
+// Each file of ci/ is tested.
+func TestProfilesAreTheFiles(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(Chart, "ci", "*-values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, file := range files {
+		named = append(named, strings.TrimSuffix(filepath.Base(file), "-values.yaml"))
+	}
+	if tested := slices.Sorted(maps.Keys(profiles)); !slices.Equal(tested, named) {
+		t.Errorf("tested are %v, and there are %v", tested, named)
+	}
 }
 
 func valuesOf(t *testing.T, profile string) map[string]any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // An upgrade that would do harm is refused, and the message says what to do: a store is not moved, and managers that have voted are not removed. An
@@ -91,6 +93,38 @@ func TestReusedValuesInstallTheSame(t *testing.T) {
 		}
 		if _, fresh, _ := rendered(t, profile, "release", "default"); reused != fresh {
 			t.Errorf("%s: with the values of %s, %s", profile, earlier.Metadata.Version, firstDifference(fresh, reused))
+		}
+	}
+}
+
+// A version of the chart alone, with the programs of the one before, replaces no pods: replications would lose those of replicators.
+func TestAnotherChartReplacesNoPods(t *testing.T) {
+	next, err := loader.Load(Chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Metadata.Version += ".next"
+	for profile := range profiles {
+		objects, manifest, _, err := RenderChart(t.Context(), next, "release", "default", valuesOf(t, profile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := rendered(t, profile, "release", "default")
+		for i, o := range objects {
+			var now, was struct {
+				Spec struct{ Template map[string]any }
+			}
+			for of, into := range map[*Object]any{&o: &now, &before[i]: &was} {
+				if err := sigsyaml.Unmarshal(of.Text, into); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !reflect.DeepEqual(now, was) {
+				t.Errorf("%s: the pods of %s %s change with the chart's version", profile, o.Kind.Kind, o.Name)
+			}
+		}
+		if !strings.Contains(manifest, next.Metadata.Version) {
+			t.Errorf("%s: nothing says which chart it is of", profile)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package builds checks that the same sources give the same bits.
+// Package builds checks that the same sources give the same bits, which know the version that they were given.
 package builds
 
 import (
@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +17,7 @@ var sources = []string{"go.mod", "go.sum", "internal", "sdk", "services"}
 // which Go would stamp into binaries; the other has no repository, like the place where images are built. As long as nothing of its directory goes
 // into it, compiled code comes out of Go's cache, so that this costs little more than linking.
 func TestSameBitsFromTheSameSources(t *testing.T) {
+	t.Setenv("VERSION", stamp)
 	first, second := build(t, "here"), build(t, filepath.Join("somewhere", "else"), func(dir string) {
 		t.Setenv("GOFLAGS", "-buildvcs=true") // whatever the machine's flags are
 		run(t, dir, "git", "init", "--quiet")
@@ -30,7 +32,31 @@ func TestSameBitsFromTheSameSources(t *testing.T) {
 		if !bytes.Equal(binary, second[name]) {
 			t.Errorf("%s is another in another directory", name)
 		}
+		if said := versionOf(t, name, binary); !strings.Contains(said, stamp) {
+			t.Errorf("%s was built as %s, and says %q", name, stamp, said)
+		}
 	}
+}
+
+// stamp is the version as which everything is built here. The linker says nothing if what it is to set is not there.
+const stamp = "v9.8.7-stamped"
+
+// versionOf returns what a binary says of its version.
+func versionOf(t *testing.T, name string, binary []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, binary, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ask := "--version"
+	if name == "groupcast" {
+		ask = "version"
+	}
+	said, err := exec.CommandContext(t.Context(), file, ask).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, said)
+	}
+	return string(said)
 }
 
 // build returns what is built in a directory with a copy of the sources, by name; first is called there beforehand.

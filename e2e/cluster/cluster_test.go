@@ -176,7 +176,7 @@ func TestFLeaderKilled(t *testing.T) {
 	}
 	s := p.send(48*mebibyte, 3*mebibyte)
 	p.until(s, 6*mebibyte)
-	gc.kubectl(t, "delete", "pod", status.Leader, "--force", "--grace-period=0")
+	gc.kill(t, status.Leader)
 	p.complete(s)
 	leads := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -206,8 +206,8 @@ func TestGUpgradeAndRollback(t *testing.T) {
 	p.until(s, 4*mebibyte)
 	gc.apply(t, threeManagers)
 	p.complete(s)
-	if present := gc.versions(t); len(former) != 1 || len(present) != 1 || former[0] == present[0] {
-		t.Errorf("pods were made by %v, and after the upgrade by %v", former, present)
+	if present := gc.versions(t); len(former) != 2 || len(present) != 2 || slices.ContainsFunc(present, func(v string) bool { return slices.Contains(former, v) }) {
+		t.Errorf("the chart and the programs were of %v, and after the upgrade of %v", former, present)
 	}
 	s = p.send(56*mebibyte, 2*mebibyte)
 	p.until(s, 4*mebibyte)
@@ -216,7 +216,7 @@ func TestGUpgradeAndRollback(t *testing.T) {
 	}
 	p.complete(s)
 	if got := gc.versions(t); !slices.Equal(got, former) {
-		t.Errorf("after the rollback, pods were made by %v, want %v", got, former)
+		t.Errorf("after the rollback, the chart and the programs are of %v, want %v", got, former)
 	}
 	gc.apply(t, threeManagers)
 }
@@ -315,7 +315,7 @@ func TestIRestrictedProfile(t *testing.T) {
 	within := restricted.inside(t)
 	within.manyToMany()
 	within.datagrams()
-	within.twoPriorities(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
+	within.gather(fmt.Sprintf("%s:%d", nodeAddresses(t)[0], tightGathering))
 	restricted.letsMembersIn(t)
 	gc.check(t) // the other release is as well as before
 	if rights := restricted.rights(t); len(rights) != 2 {
@@ -327,9 +327,13 @@ func TestIRestrictedProfile(t *testing.T) {
 	if rights := restricted.rights(t); len(rights) > 0 {
 		t.Errorf("uninstalled, rights in all of the cluster are left: %v", rights)
 	}
+	eventually(t, "its pods are gone", func() bool { // each has its time to end
+		pods := strings.Fields(restricted.kubectl(t, "get", "pods", "-o", "name"))
+		return !slices.ContainsFunc(pods, func(pod string) bool { return !strings.HasPrefix(pod, "pod/tight-groupcast-test") })
+	})
 	left := restricted.kubectl(t, "get", "all,secret,configmap,serviceaccount,role,rolebinding,networkpolicy,pdb,pvc", "-o", "name")
 	for name := range strings.FieldsSeq(left) {
-		if !strings.HasPrefix(name, "persistentvolumeclaim/") && !strings.HasSuffix(name, "/default") && !strings.HasSuffix(name, "/kube-root-ca.crt") && !strings.HasPrefix(name, "pod/") {
+		if !strings.HasPrefix(name, "persistentvolumeclaim/") && !strings.HasSuffix(name, "/default") && !strings.HasSuffix(name, "/kube-root-ca.crt") && !strings.HasPrefix(name, "pod/tight-groupcast-test") {
 			t.Errorf("uninstalled, %s is left", name)
 		}
 	}
@@ -370,8 +374,19 @@ func (r release) killAgentWhileDelivering(t *testing.T) {
 // killAgent ends an agent's pod as the failure of its node would.
 func (r release) killAgent(t *testing.T) {
 	t.Helper()
-	victim := strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0]
-	r.kubectl(t, "delete", "pod", victim, "--force", "--grace-period=0")
+	r.kill(t, strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o", "jsonpath={.items[*].metadata.name}"))[0])
+}
+
+// kill ends a pod as the failure of its node would. If the test fails, what the pod has said is kept.
+func (r release) kill(t *testing.T, pod string) {
+	t.Helper()
+	said, err := kubectl("-n", r.namespace, "logs", pod, "--tail=-1")
+	t.Cleanup(func() {
+		if t.Failed() {
+			keep(r.artifacts(t), pod+".killed.log", said, err)
+		}
+	})
+	r.kubectl(t, "delete", "pod", pod, "--force", "--grace-period=0")
 }
 
 // "a namespace that enforces `restricted` under the default profile (the message names the value to set)"

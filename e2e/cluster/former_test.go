@@ -44,19 +44,20 @@ func formerImages(t *testing.T) {
 	}
 }
 
-// versions returns the versions of the chart and of the programs that a release's pods have. It ignores Envoy, whose old pods take
-// their time, and pods that are about to end: helm waits only until enough are ready, and another pod may end after that.
+// versions returns the versions of the chart and of the programs that a release has. It ignores Envoy, whose old pods take their time, and
+// pods that are about to end: helm waits only until enough are ready, and another pod may end after that.
 func (r release) versions(t *testing.T) (all []string) {
 	t.Helper()
+	own := "app.kubernetes.io/instance=" + r.name + ",app.kubernetes.io/component in (manager,agent,gatherer,replicator)"
+	charts := r.kubectl(t, "get", "sts,ds", "-l", own, "-o", `go-template={{range .items}}{{index .metadata.labels "helm.sh/chart"}} {{end}}`)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
-		const versionOf = `{{range .items}}{{if not .metadata.deletionTimestamp}}{{index .metadata.labels "helm.sh/chart"}}={{(index .spec.containers 0).image}} {{end}}{{end}}`
-		all = strings.Fields(r.kubectl(t, "get", "pods", "-l", "app.kubernetes.io/instance="+r.name+",app.kubernetes.io/component in (manager,agent,gatherer,replicator)", "-o", "go-template="+versionOf))
-		for i, version := range all {
-			chart, image, _ := strings.Cut(version, "=")
-			all[i] = chart + " with " + image[strings.LastIndexByte(image, ':')+1:]
+		const images = `{{range .items}}{{if not .metadata.deletionTimestamp}}{{(index .spec.containers 0).image}} {{end}}{{end}}`
+		all = strings.Fields(charts)
+		for image := range strings.FieldsSeq(r.kubectl(t, "get", "pods", "-l", own, "-o", "go-template="+images)) {
+			all = append(all, image[strings.LastIndexByte(image, ':')+1:])
 		}
 		slices.Sort(all)
-		if all = slices.Compact(all); len(all) == 1 || time.Now().After(deadline) {
+		if all = slices.Compact(all); len(all) == 2 || time.Now().After(deadline) {
 			return all
 		}
 	}

@@ -20,12 +20,16 @@ import (
 // mostBytes is the largest size that the image of each service may have: 40 MB, or 80 with etcd in it.
 var mostBytes = map[string]int{"manager": 80e6, "agent": 40e6, "gatherer": 40e6, "replicator": 40e6, "cli": 40e6}
 
-func TestAImagesAreSmall(t *testing.T) {
+func TestAImagesAreSmallAndWithoutRoot(t *testing.T) {
 	for service, most := range mostBytes {
 		said, err := exec.Command("docker", "image", "inspect", "--format", "{{.Size}}", own(service)).CombinedOutput()
 		size, wrong := strconv.Atoi(strings.TrimSpace(string(said)))
 		if err != nil || wrong != nil || size > most {
 			t.Errorf("the image of %s has %s bytes, want at most %d: %v", service, said, most, err)
+		}
+		user, err := exec.Command("docker", "image", "inspect", "--format", "{{.Config.User}}", own(service)).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(user)) != "65532:65532" {
+			t.Errorf("the image of %s runs as %q: %v", service, user, err)
 		}
 	}
 }

@@ -124,11 +124,7 @@ func (r release) keepArtifacts(t *testing.T) {
 		if !t.Failed() {
 			return
 		}
-		dir := filepath.Join(artifacts, strings.ReplaceAll(t.Name(), "/", "-"), r.namespace)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Error(err)
-			return
-		}
+		dir := r.artifacts(t)
 		for name, args := range map[string][]string{
 			"pods.txt":       {"get", "pods,pvc,svc,ds,sts,deploy", "-o", "wide"},
 			"pods.yaml":      {"get", "pods", "-o", "yaml"},
@@ -138,6 +134,8 @@ func (r release) keepArtifacts(t *testing.T) {
 			"gatherer.log":   {"logs", "-l", "app.kubernetes.io/component=gatherer", "--tail=-1", "--prefix"},
 			"replicator.log": {"logs", "-l", "app.kubernetes.io/component=replicator", "--tail=-1", "--prefix"},
 			"envoy.log":      {"logs", "-l", "app.kubernetes.io/component=envoy", "--tail=-1", "--prefix"},
+			"test.log":       {"logs", "-l", "app.kubernetes.io/component=test", "--tail=-1", "--prefix"},
+			"previous.log":   {"logs", "-l", "app.kubernetes.io/instance=" + r.name, "--tail=-1", "--prefix", "--previous", "--ignore-errors"},
 		} {
 			output, err := kubectl(append([]string{"-n", r.namespace}, args...)...)
 			keep(dir, name, output, err)
@@ -145,6 +143,15 @@ func (r release) keepArtifacts(t *testing.T) {
 		r.keepMetrics(dir)
 		t.Logf("logs, events and metrics are in %s", dir)
 	})
+}
+
+// artifacts returns the directory, made if need be, of what explains why a test failed.
+func (r release) artifacts(t *testing.T) string {
+	dir := filepath.Join(artifacts, strings.ReplaceAll(t.Name(), "/", "-"), r.namespace)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Error(err)
+	}
+	return dir
 }
 
 // podLines makes kubectl write a line for each pod: its name and, for Groupcast's own, the admin port and the component.

@@ -56,7 +56,13 @@ func TestRSystemd(t *testing.T) {
 	mustRun(t, 3*time.Minute, "make", "-C", "../..", "build", "install", "DESTDIR="+root)
 	mustRun(t, time.Minute, "docker", "run", "--detach", "--rm", "--name", machine, "--privileged", "--cgroupns=private", "--tmpfs", "/run", "--tmpfs", "/tmp",
 		"--entrypoint", "/usr/local/bin/entrypoint", nodeImage, "/sbin/init")
-	t.Cleanup(func() { mustRun(t, time.Minute, "docker", "rm", "--force", machine) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			said, err := command(time.Minute, "docker", "exec", machine, "journalctl", "--no-pager")
+			keep(release{namespace: "systemd"}.artifacts(t), "journal.log", said, err)
+		}
+		mustRun(t, time.Minute, "docker", "rm", "--force", machine)
+	})
 	mustRun(t, time.Minute, "docker", "cp", root+"/usr", machine+":/")
 	mustRun(t, time.Minute, "docker", "cp", root+"/etc", machine+":/")
 	states := mustRun(t, 2*time.Minute, "docker", "exec", machine, "bash", "-c", bringUp)

@@ -31,9 +31,16 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* The labels of every object: those of pods, and the chart's version. */}}
 {{- define "groupcast.labels" -}}
 {{- $root := index . 0 -}}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "groupcast.podLabels" . }}
+{{- end -}}
+
+{{/* The labels of pods. They do not have the chart's version: a chart that has only that anew replaces none. */}}
+{{- define "groupcast.podLabels" -}}
+{{- $root := index . 0 -}}
 {{ include "groupcast.selector" . }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: groupcast
@@ -434,7 +441,7 @@ securityContext:
 {{- $root := index . 0 -}}
 {{- $values := index . 2 -}}
 labels:
-  {{- include "groupcast.labels" (list $root (index . 1)) | nindent 2 }}
+  {{- include "groupcast.podLabels" (list $root (index . 1)) | nindent 2 }}
   {{- with include "groupcast.given" $values.podLabels }}
   {{- . | nindent 2 }}
   {{- end }}

@@ -3,7 +3,7 @@
 {{- $external := not (empty .Values.store.external.endpoints) -}}
 metadata:
   labels:
-    {{- include "groupcast.labels" (list . "manager") | nindent 4 }}
+    {{- include "groupcast.podLabels" (list . "manager") | nindent 4 }}
     {{- with include "groupcast.given" .Values.manager.podLabels }}
     {{- . | nindent 4 }}
     {{- end }}
