@@ -124,7 +124,7 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 		if node := j.nodes[child]; node != nil && !j.datagrams {
 			since = moment.Latest(since, node.bytesAt)
 		}
-		if !j.lacks(child, agent) || j.holdsUp(child) || !j.isReady(child, agent) {
+		if !j.isAwaited(child) || !j.lacks(child, agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
 		}
 		lacking = append(lacking, j.lacksSince(child))
@@ -171,10 +171,11 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(agent), j.fedBy[feeder].since)
 }
 
-// holdsUp reports whether a node below this one has less than its own feeder: this one may wait for that, but never with datagrams.
+// holdsUp reports whether a node below this one has less than its own feeder: this one may wait for that, but never with datagrams, nor for a
+// node that nobody waits for, such as a member that had all before a byte came.
 func (j judge) holdsUp(id identity.ID) bool {
 	return !j.datagrams && slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
-		return j.extent(child) < j.extent(id) || j.holdsUp(child)
+		return j.isAwaited(child) && (j.extent(child) < j.extent(id) || j.holdsUp(child))
 	})
 }
 
@@ -202,7 +203,7 @@ func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 		wanted = j.length + 1
 	}
 	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
-		return j.extent(child) < wanted && j.isWell(child, agent)
+		return j.isAwaited(child) && j.extent(child) < wanted && j.isWell(child, agent)
 	})
 }
 

@@ -157,3 +157,38 @@ func TestWhoIsBackHasPatience(t *testing.T) {
 		}
 	})
 }
+
+// A member that had the object already, and never said that a byte had come, hides no agent that moves nothing. Nor does an agent that such
+// members alone are behind, which was never asked.
+func TestWhoHadItAlreadyHidesNobodyThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>b", "a>c", "b>m1", "b>m2", "b>d", "d>m4", "c>m3")
+		had := map[string]bool{"m2": true, "d": true, "m4": true}
+		w.progress.awaited = make(map[identity.ID]bool)
+		for _, name := range w.tree.Names() {
+			id := placement.ParseID(name)
+			w.progress.awaited[id] = !had[id.Name]
+		}
+		for second := range uint64(20) {
+			has := map[string]uint64{"s": 100 + second, "a": 100 + second, "c": 100 + second, "m3": 100 + second, "b": 10, "m1": 10}
+			for _, name := range w.tree.Names() {
+				id := placement.ParseID(name)
+				said := &groupv1.DeliveryReport{Bytes: has[id.Name]}
+				for _, child := range w.tree.Children(name) {
+					of := placement.ParseID(child).Name
+					said.Children = append(said.Children, &groupv1.ChildReport{Name: of, Connected: !had[of]})
+				}
+				w.note(id, said, time.Now())
+			}
+			time.Sleep(time.Second)
+		}
+		if since := w.idleSince(named("b"), true); since.IsZero() || time.Since(since) < idlePatience {
+			t.Errorf("b moves nothing, and is idle since %v", since)
+		}
+		for _, name := range []string{"a", "c", "d"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() && time.Since(since) >= idlePatience {
+				t.Errorf("%s is idle since %v", name, since)
+			}
+		}
+	})
+}
