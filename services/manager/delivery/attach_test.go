@@ -196,3 +196,17 @@ func TestFormerStreamIsNotHeard(t *testing.T) {
 		t.Errorf("the link has carried %d bytes, want 160", got)
 	}
 }
+
+// An agent has two control streams for a moment, of which the one that this manager learnt of last ends first. The other is heard from then on.
+func TestWhicheverStreamIsLeftIsHeard(t *testing.T) {
+	d := newDesk()
+	other, last := d.AttachAgent("a"), d.AttachAgent("a")
+	last.Close()
+	other.ReportAgent(&agentv1.Report{Connections: 3})
+	if !d.seen("a").attached || d.LastReport("a").GetConnections() != 3 {
+		t.Errorf("it is attached: %t; it said %v", d.seen("a").attached, d.LastReport("a"))
+	}
+	if other.Close(); d.seen("a").attached || d.streams != 0 {
+		t.Errorf("when both have ended it is attached: %t; %d streams", d.seen("a").attached, d.streams)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
 // breakage is when the control streams of all session agents closed at once, as they do where something on the way to this manager is started
@@ -39,8 +40,13 @@ func (d *Desk) noteOpen(agent string, a *Attachment, now time.Time) {
 	d.agents[agent] = &presence{attachment: a, heard: now}
 }
 
-// noteClosed notes that the control stream of an agent has closed. The desk is locked.
+// noteClosed notes that the control stream of an agent has closed. If another of its streams is open, that one takes its place: the agent may
+// have opened it later, and this manager may have learnt of the two the other way round. The desk is locked.
 func (d *Desk) noteClosed(agent string, now time.Time) {
+	for other := range d.attached[seat{id: placement.AgentID(agent)}] {
+		d.agents[agent].attachment = other
+		return
+	}
 	d.agents[agent].attachment, d.agents[agent].closed = nil, now
 	if isRelay(agent) {
 		return
