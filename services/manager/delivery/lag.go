@@ -37,7 +37,8 @@ func (s slowAgent) countsFor(group string, now time.Time) bool {
 
 // lowerSlow moves an agent to a lower place that takes or gives slowly, and so holds up those that it feeds. Nobody holds others up in
 // datagrams: what an agent lacks there is lost, or was sent before it joined, and nobody waits for it. Of a directory with hashes, an agent
-// stands while all below it compare, and leaves out what they have: how far it is says nothing of how fast.
+// stands while all below it compare, and leaves out what they have: how far it is says nothing of how fast. Nobody moves where somebody would
+// lose a stream by that.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	if isDatagrams(delivery) || isHashed(delivery) || !r.mayReshape(delivery) {
 		return
@@ -50,7 +51,7 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		return
 	}
 	after, err := move.In(r.tree)
-	if err != nil {
+	if err != nil || r.losesStream(delivery, r.tree, after) {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}
