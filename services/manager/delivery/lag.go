@@ -73,7 +73,19 @@ func (r *rearrangement) renewUplinks() {
 	}
 	uplinks := r.network.Uplinks()
 	maps.DeleteFunc(uplinks, func(name string, _ uint64) bool { return r.lag.OnTrial(name) })
+	r.cleared = !r.ended && len(understated(r.tree, uplinks)) > 0
 	r.tree = r.tree.Rated(uplinks)
+}
+
+// understated returns the agents of a tree whose uplink there is lower than what is known of them, with that in the tree.
+func understated(in *tree.Tree, uplinks map[string]uint64) map[string]uint64 {
+	lower := make(map[string]uint64)
+	for name, known := range uplinks {
+		if node, has := in.Node(name); has && node.Uplink > 0 && (known == 0 || node.Uplink < known) {
+			lower[name] = node.Uplink
+		}
+	}
+	return lower
 }
 
 // inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
@@ -82,14 +94,7 @@ func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
 	if k.tree == nil || !delivery.Running() { // what one that has ended had found is long over
 		return
 	}
-	slow := make(map[string]uint64)
-	for name, known := range k.network(delivery).Uplinks() {
-		node, has := k.tree.Node(name)
-		if has && node.Uplink > 0 && (known == 0 || node.Uplink < known) {
-			slow[name] = node.Uplink
-		}
-	}
-	k.desk.noteSlow(k.id, k.group, slow, now)
+	k.desk.noteSlow(k.id, k.group, understated(k.tree, k.network(delivery).Uplinks()), now)
 }
 
 // comparedIn returns the group for which alone it counts how fast agents are beside each other; empty if it counts for all. Relays are members of
