@@ -22,6 +22,7 @@ install: ## what was built, and units for systemd, below PREFIX=/usr/local or /u
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system systemd/*.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system/groupcast-.service.d systemd/groupcast-.service.d/*
 	install -D -m 644 systemd/groupcast.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/groupcast.conf
+	install -D -m 644 systemd/groupcast.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/groupcast.conf
 	for file in systemd/*.yaml; do to=$(DESTDIR)/etc/groupcast/$${file#*/}; [ -e $$to ] || install -D -m 644 $$file $$to || exit 1; done
 
 run: build ## start a standalone server and show the main job at work

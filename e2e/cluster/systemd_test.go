@@ -12,6 +12,8 @@ import (
 const bringUp = `set -eu
 for _ in $(seq 150); do systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded' && break; sleep 0.2; done
 systemd-sysusers
+systemd-tmpfiles --create groupcast.conf
+[ "$(stat -c '%U %a' /var/lib/groupcast)" = 'groupcast 700' ] # a member alone can enroll
 systemctl daemon-reload
 sed -i 's/manager:7400/127.0.0.1:7400/' /etc/groupcast/*.yaml
 as() { runuser -u groupcast -- groupcast --config "/var/lib/groupcast/$@"; }

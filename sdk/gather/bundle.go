@@ -88,6 +88,9 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 	defer t.mu.Unlock()
 	t.forget(spec.Path)
 	if err != nil {
+		if errors.Is(err, errNoBundles) {
+			t.apart.Store(true)
+		}
 		t.client.options.Log.Debug("files are uploaded one by one", "error", err)
 		return missing
 	}
@@ -101,17 +104,14 @@ func (t *tree) uploadBundle(ctx context.Context, all part) (left part) {
 // sent again each time that the tree is, as nobody tells which are there. A gatherer that knows no bundles, or only bundles of files,
 // makes none.
 func (t *tree) makeEmpty(ctx context.Context) error {
-	if len(t.empty) == 0 || t.unwritable { // that was told
+	if t.unwritable { // that was told
 		return nil
 	}
-	if _, err := t.find(ctx, nil); err != nil {
-		if t.apart.Load() {
-			return nil
-		}
-		return err
-	}
 	for _, some := range partsOf(t.empty) {
-		if err := t.makeDirectories(ctx, some); err != nil {
+		switch err := t.makeDirectories(ctx, some); {
+		case errors.Is(err, errNoBundles):
+			return nil
+		case err != nil:
 			return fmt.Errorf("empty directories of %s: %w", t.dir, err)
 		}
 	}
@@ -192,10 +192,10 @@ func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*ga
 		}
 		request.Session = session
 		answer, err := t.client.rpc.FindFiles(ctx, request)
-		switch status.Code(err) {
-		case codes.OK:
+		switch {
+		case err == nil:
 			return answer, nil
-		case codes.Unimplemented, codes.PermissionDenied: // an older gatherer refuses what it does not know
+		case isUnknown(err):
 			t.apart.Store(true)
 			return nil, sdk.Reported(err)
 		}
@@ -209,6 +209,25 @@ func (t *tree) ask(ctx context.Context, request *gatherv1.FindFilesRequest) (*ga
 		}
 		wait, tries = min(2*wait, longPause), tries+1
 	}
+}
+
+// isUnknown reports whether a gatherer is of an earlier version: it refuses a call that it does not know.
+func isUnknown(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unimplemented || code == codes.PermissionDenied
+}
+
+// errNoBundles says that the gatherer is of an earlier version, which would take a bundle for a file of its own.
+var errNoBundles = &sdk.Error{Code: sdk.Failed, Message: "the gatherer takes no bundles of files"}
+
+// takesBundles asks the gatherer of a session whether it takes bundles. One of an earlier version, which takes the place of another at any
+// time, does not refuse them.
+func (c *Client) takesBundles(ctx context.Context, session string) error {
+	_, err := c.rpc.FindFiles(ctx, &gatherv1.FindFilesRequest{Session: session})
+	if isUnknown(err) {
+		return errNoBundles
+	}
+	return sdk.Reported(err)
 }
 
 // isSame reports whether a file has a root. A file that cannot be read does not: its upload tells why.

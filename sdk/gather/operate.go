@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -39,11 +40,21 @@ func (c *Client) Policy(ctx context.Context) (Policy, uint64, error) {
 	return policy.Of(answer.GetPolicy()), answer.GetRevision(), sdk.Reported(err)
 }
 
-// SetPolicy replaces the policy if its revision is still the one that was read; zero replaces any.
+// SetPolicy replaces the policy if its revision is still the one that was read; zero replaces any. A gatherer of an earlier version sets it
+// without the groups of its rules: that is an error.
 func (c *Client) SetPolicy(ctx context.Context, next Policy, revision uint64) (uint64, error) {
 	answer, err := c.rpc.SetPolicy(ctx, &gatherv1.SetPolicyRequest{Policy: next.Message(), Revision: revision})
+	if err == nil && hasGroups(next) && !hasGroups(policy.Of(answer.GetPolicy())) {
+		err = errNoGroups
+	}
 	return answer.GetRevision(), sdk.Reported(err)
 }
+
+func hasGroups(p Policy) bool {
+	return slices.ContainsFunc(p.Rules, func(rule Rule) bool { return len(rule.Groups) > 0 })
+}
+
+var errNoGroups = &sdk.Error{Code: sdk.Failed, Message: "the gatherer is of an earlier version, which knows no groups: its rules hold for clients in any group now. Set a policy without groups, or upgrade the gatherer and set this one again"}
 
 // ClientStatus is a client as the gatherer sees it. As JSON it is the API's own form.
 type ClientStatus struct {

@@ -278,6 +278,11 @@ func (u *upload) once(ctx context.Context, session string) (path string, moved b
 			return path, false, err
 		}
 	}
+	if u.spec.GetBundle() {
+		if err := u.client.takesBundles(ctx, session); err != nil {
+			return "", false, err
+		}
+	}
 	answer, err := u.open(ctx, session)
 	if err != nil {
 		return "", false, err

@@ -109,6 +109,10 @@ func (f *finishing) OpenUpload(context.Context, *gatherv1.OpenUploadRequest, ...
 	return nil, status.Error(codes.PermissionDenied, "no more in this test")
 }
 
+func (*finishing) FindFiles(context.Context, *gatherv1.FindFilesRequest, ...grpc.CallOption) (*gatherv1.FindFilesResponse, error) {
+	return new(gatherv1.FindFilesResponse), nil
+}
+
 func (f *finishing) FinishUpload(_ context.Context, request *gatherv1.FinishUploadRequest, _ ...grpc.CallOption) (*gatherv1.FinishUploadResponse, error) {
 	f.asked = append(f.asked, request.GetUpload())
 	err := f.answers[0]
@@ -151,6 +155,65 @@ func TestWhatIsFinishedIsNotSentAgain(t *testing.T) {
 			}
 			if asked := slices.Compact(gatherer.asked); len(asked) != 1 || asked[0] != "07" {
 				t.Errorf("%s: asked for %v", what, gatherer.asked)
+			}
+		})
+	}
+}
+
+// rolledBack is a gatherer that one of an earlier version takes the place of when a bundle is first opened.
+type rolledBack struct {
+	crowded
+	opened int
+}
+
+func (r *rolledBack) FindFiles(_ context.Context, request *gatherv1.FindFilesRequest, _ ...grpc.CallOption) (*gatherv1.FindFilesResponse, error) {
+	if r.opened > 0 {
+		return nil, status.Error(codes.PermissionDenied, "nobody may call FindFiles")
+	}
+	return &gatherv1.FindFilesResponse{ExistingRoots: make([][]byte, len(request.GetSpecs()))}, nil
+}
+
+func (r *rolledBack) OpenUpload(context.Context, *gatherv1.OpenUploadRequest, ...grpc.CallOption) (*gatherv1.OpenUploadResponse, error) {
+	if r.opened++; r.opened > 1 {
+		return nil, status.Error(codes.PermissionDenied, "a bundle is taken for a file")
+	}
+	return nil, status.Error(codes.Unavailable, "connection refused")
+}
+
+// A gatherer of an earlier version takes bundles for files, and says that they have come. If one comes to the place of another, it is
+// sent no bundle: the files are left to be uploaded one by one, and empty directories are not made.
+func TestBundlesOnTheWayBack(t *testing.T) {
+	dir := t.TempDir()
+	files := part{{path: "one", length: 3}, {path: "two", length: 3}}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, file.path), []byte("abc"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, do := range map[string]func(*testing.T, *tree){
+		"files": func(t *testing.T, tree *tree) {
+			if left := tree.uploadBundle(t.Context(), files); len(left) != len(files) || !tree.apart.Load() || tree.filesDone > 0 {
+				t.Errorf("%d files are left, %d are said to be there", len(left), tree.filesDone)
+			}
+		},
+		"empty directories": func(t *testing.T, tree *tree) {
+			if err := tree.makeEmpty(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			gatherer := new(rolledBack)
+			c := &Client{
+				gatherer: "g", rpc: gatherer, options: Options{As: "alice", Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{}),
+				turns: make(chan struct{}, uploadsMost), waiting: make(map[*upload]uint64), running: make(map[string]bool),
+			}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			tree := &tree{client: c, dir: dir, options: FileOptions{Path: "dir"}, empty: []found{{path: "empty"}}, sent: make(map[string]uint64), stuck: make(map[string]string)}
+			if do(t, tree); gatherer.opened != 1 {
+				t.Errorf("%s: opened %d times", what, gatherer.opened)
 			}
 		})
 	}

@@ -207,12 +207,13 @@ func (a *app) deliveryList() *cobra.Command {
 }
 
 func (a *app) deliveryGet() *cobra.Command {
-	return &cobra.Command{
+	var group string
+	return inGroup(&group, &cobra.Command{
 		Use: "get [ID]", Short: "Show a delivery and who has it", Args: cobra.MaximumNArgs(1),
-		Long: "Shows a delivery and what is known of every member; with -o wide also what every\nlink carried and every agent cached. The first digits of the id are enough; without any\nit is the newest delivery.",
+		Long: "Shows a delivery and what is known of every member; with -o wide also what every\nlink carried and every agent cached. The first digits of the id are enough; without any\nit is the newest delivery, of --group if that is given.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
-				d, err := named(ctx, client, args)
+				d, err := named(ctx, client, group, args)
 				if err != nil {
 					return err
 				}
@@ -222,18 +223,19 @@ func (a *app) deliveryGet() *cobra.Command {
 				return a.printDelivery(d)
 			})
 		},
-	}
+	})
 }
 
 func (a *app) deliveryWatch() *cobra.Command {
-	return &cobra.Command{
+	var group string
+	return inGroup(&group, &cobra.Command{
 		Use: "watch [ID]", Short: "Show how a delivery goes on, until it has ended", Args: cobra.MaximumNArgs(1),
 		Long: "Shows how a delivery goes on, until it has ended: on a terminal its tree, with how much\n" +
 			"each node has and at which rate it gets more; elsewhere a line for whatever is new.\n" +
-			"Without an id it is the newest delivery.",
+			"Without an id it is the newest delivery, of --group if that is given.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
-				named, err := named(ctx, client, args)
+				named, err := named(ctx, client, group, args)
 				if err != nil {
 					return err
 				}
@@ -249,7 +251,7 @@ func (a *app) deliveryWatch() *cobra.Command {
 				return a.conclude(ctx, client, last, shown)
 			})
 		},
-	}
+	})
 }
 
 func (a *app) deliveryCancel() *cobra.Command {

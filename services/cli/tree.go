@@ -87,16 +87,17 @@ var changeColumns = []column[sdk.TreeChange]{
 }
 
 func (a *app) deliveryExplain() *cobra.Command {
-	return &cobra.Command{
+	var group string
+	return inGroup(&group, &cobra.Command{
 		Use: "explain [ID]", Short: "Show who feeds whom in a delivery, why, and what has changed", Args: cobra.MaximumNArgs(1),
 		Long: "Draws a delivery's tree, says why each node sits where it does, and lists the tree's\n" +
 			"clusters, with how often the nodes of each were told whom they feed and who feeds them\n" +
 			"(directives), and its last changes with their causes. The tree is known while the\n" +
 			"delivery runs, and as long as agents keep it for those who come late. The first digits\n" +
-			"of the id are enough; without any it is the newest delivery.",
+			"of the id are enough; without any it is the newest delivery, of --group if that is given.",
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.call(command, func(ctx context.Context, client *sdk.Client) error {
-				d, err := named(ctx, client, args)
+				d, err := named(ctx, client, group, args)
 				if err != nil {
 					return err
 				}
@@ -106,19 +107,28 @@ func (a *app) deliveryExplain() *cobra.Command {
 				return a.printTree(d)
 			})
 		},
-	}
+	})
 }
 
 // errNoDelivery says that there is none to show.
 var errNoDelivery = errors.New("there is no delivery: begin one with groupcast push")
 
-// named returns the delivery that the arguments name, or the newest.
-func named(ctx context.Context, client *sdk.Client, args []string) (sdk.Delivery, error) {
-	if len(args) > 0 {
+// inGroup lets a command without an id mean the newest delivery of one group: members may not ask for those of all.
+func inGroup(group *string, command *cobra.Command) *cobra.Command {
+	command.Flags().StringVar(group, "group", "", "without an id, the newest of this group (members name theirs)")
+	return command
+}
+
+// named returns the delivery that the arguments name, or the newest, of all groups if none is named.
+func named(ctx context.Context, client *sdk.Client, group string, args []string) (sdk.Delivery, error) {
+	switch {
+	case len(args) > 0 && group != "":
+		return sdk.Delivery{}, usageError{fmt.Errorf("--group %s is for the newest delivery, and %s names one", group, args[0])}
+	case len(args) > 0:
 		return client.Delivery(ctx, args[0])
 	}
-	newest, err := client.NewestDelivery(ctx, "")
-	if sdk.CodeOf(err) == sdk.NotFound {
+	newest, err := client.NewestDelivery(ctx, group)
+	if sdk.CodeOf(err) == sdk.NotFound && group == "" {
 		err = errNoDelivery
 	}
 	return newest, err

@@ -70,17 +70,16 @@ func pauseUntil(ctx context.Context, isDue func() bool) bool {
 }
 
 // credentialsBeside names the directory of a configuration's credentials after its file: another manager's configuration may lie beside it.
+// Earlier versions called it like the operator, and programs that run go on reading what the configuration named when they began.
 func credentialsBeside(file string) string {
+	if there, err := uplink.ReadConfig(file); err == nil && there.CredentialsDir == filepath.Join(filepath.Dir(file), operatorName) {
+		return operatorName
+	}
 	name := filepath.Base(file)
 	for _, kind := range []string{".yaml", ".yml"} {
 		if short := strings.TrimSuffix(name, kind); short != "" && short != name {
 			return short
 		}
-	}
-	// Earlier versions left out any extension, and programs that run use what the configuration named when they began.
-	earlier := strings.TrimSuffix(name, filepath.Ext(name))
-	if there, err := uplink.ReadConfig(file); err == nil && earlier != "" && there.CredentialsDir == filepath.Join(filepath.Dir(file), earlier) {
-		return earlier
 	}
 	return name + ".operator"
 }

@@ -65,17 +65,21 @@ func TestOperatorsLieBesideEachOther(t *testing.T) {
 
 // A configuration that an earlier version has written keeps the directory that it names: programs that run have read it.
 func TestOperatorsDirectoryStays(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "admin.conf")
-	earlier := sdk.Config{Endpoints: []string{"127.0.0.1:7400"}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: "admin"}
-	if err := earlier.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	p := managertest.NewProcess(t, t.TempDir(), "--admin-access-file="+file)
-	p.Access = file
-	p.Start(t)
-	p.WaitServing(t)
-	if now := mustRead(t, file); filepath.Base(now.CredentialsDir) != "admin" {
-		t.Errorf("its credentials are in %s now", now.CredentialsDir)
+	for _, name := range []string{"admin.conf", "access.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), name)
+			earlier := sdk.Config{Endpoints: []string{"127.0.0.1:7400"}, TrustDomain: sdk.DefaultTrustDomain, CredentialsDir: "admin"}
+			if err := earlier.Write(file); err != nil {
+				t.Fatal(err)
+			}
+			p := managertest.NewProcess(t, t.TempDir(), "--admin-access-file="+file)
+			p.Access = file
+			p.Start(t)
+			p.WaitServing(t)
+			if now := mustRead(t, file); filepath.Base(now.CredentialsDir) != "admin" {
+				t.Errorf("its credentials are in %s now", now.CredentialsDir)
+			}
+		})
 	}
 }
 

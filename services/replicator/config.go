@@ -29,9 +29,9 @@ type Settings struct {
 	LANs    []string      `json:"lans" usage:"LANs that this machine is on, each as NAME=INTERFACE, as rack1=eth0, or NAME=NETWORK for the interface with an address of that, as rack1=10.1.0.0/16, which a machine without one leaves out; without NAME= it is the LAN named lan; the first leads to LANs that it is not on"`
 	Labels  []string      `json:"labels" usage:"what replications can select this machine by, each as KEY=VALUE"`
 	Sources []string      `json:"sources" usage:"directories below which everything may be replicated from here, and block devices that may be"`
-	Targets []string      `json:"targets" usage:"directories below which replicas may be written"`
+	Targets []string      `json:"targets" usage:"directories below which replicas may be written; for groupcast-standalone, empty is replicator/replicas below its data"`
 	Devices []string      `json:"devices" usage:"block devices that may be overwritten"`
-	State   string        `json:"state" usage:"directory that says after an interruption how much of a device is there"`
+	State   string        `json:"state" usage:"directory that says after an interruption how much of a device is there; for groupcast-standalone, empty is replicator/state below its data"`
 	TTL     int           `json:"ttl" usage:"how many networks a packet may see: 1 stays in the LAN"`
 	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most, on each LAN; 0 is what the network interface can"`
 
