@@ -51,7 +51,11 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		return
 	}
 	after, err := move.In(r.tree)
-	if err != nil || r.losesStream(delivery, r.tree, after) {
+	costs := err == nil && r.losesStream(delivery, r.tree, after)
+	if costs && (move.Why == reshape.GivesSlowly || move.Why == reshape.TakesSlowly) {
+		return // what it ends was for a while only: it is ended as soon as that costs nobody the stream
+	}
+	if err != nil || costs {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}

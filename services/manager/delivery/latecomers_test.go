@@ -5,8 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -84,4 +86,34 @@ func TestNobodyIsLoweredAtTheCostOfAStream(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A change of places that somebody would lose a stream by if it ended now is not forgotten: it ends as soon as nobody would.
+func TestChangeOfPlacesEndsOnceNobodyLosesAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>b", "b>a", "a>m1", "b>m2")
+		r := &rearrangement{keeper: w.keeper, tree: w.tree}
+		w.lag.Moved(reshape.Move{Why: reshape.Tries, Node: named("b").String(), Parent: named("a").String(), Rate: megabyte}, w.tree, time.Now())
+		var held uint64
+		after := func(seconds int) (ended bool) {
+			for range seconds {
+				for _, name := range w.tree.Names() {
+					id := placement.ParseID(name)
+					w.got(id.Name, 10*megabyte, megabyte)
+					w.progress.nodes[id].report.HeldBytes = held
+				}
+				w.progress.nodes[named("s")].report.Bytes++ // more than the agents have
+				r.now, r.history = time.Now(), nil
+				r.lowerSlow(streamTo())
+				time.Sleep(time.Second)
+			}
+			return r.feeder("b") == named("a").String()
+		}
+		if after(20) {
+			t.Fatal("they have changed back, at the cost of the stream")
+		}
+		if held = 20 * megabyte; !after(20) {
+			t.Errorf("they have not changed back, although nobody would lose the stream\n%v", r.tree)
+		}
+	})
 }
