@@ -15,16 +15,16 @@ import (
 
 // losesStream reports whether a node would lose a stream if one tree took the place of another: a member that came late, or an agent that feeds
 // such members alone, whose new feeder does not hold what the node lacks, or did not say so.
-func (k *keeper) losesStream(delivery view.Delivery, before, after *tree.Tree) bool {
+func (r *rearrangement) losesStream(delivery view.Delivery, before, after *tree.Tree) bool {
 	if delivery.GetDelivery().GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM {
 		return false
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	r.keeper.mu.Lock()
+	defer r.keeper.mu.Unlock()
 	return slices.ContainsFunc(after.Differing(before), func(name string) bool {
 		from, _ := before.Parent(name)
 		to, _ := after.Parent(name)
-		return to != from && isForLate(delivery, name, before, after) && !k.progress.holds(placement.ParseID(to), placement.ParseID(name))
+		return to != from && isForLate(delivery, name, before, after) && !r.holds(placement.ParseID(to), placement.ParseID(name))
 	})
 }
 
@@ -45,9 +45,16 @@ func membersAt(in *tree.Tree, name string) (members []string) {
 	return members
 }
 
-// holds reports whether a node, by its last report, can give another all that it has and the other lacks.
-func (p *progress) holds(feeder, id identity.ID) bool {
-	report, has := p.nodes[feeder].reported(), p.nodes[id].reported().GetBytes()
-	upTo := report.GetBytes()
-	return report != nil && upTo-min(report.GetHeldBytes(), upTo) <= has && has <= upTo
+// holds reports whether a node can give another all that it has and the other lacks, by what both lately said. One that is not in the tree may
+// have begun anew since it was. The keeper is locked.
+func (r *rearrangement) holds(feeder, id identity.ID) bool {
+	if _, has := r.tree.Node(feeder.String()); !has {
+		return false
+	}
+	to, from := r.progress.nodes[id], r.progress.nodes[feeder]
+	if to == nil || from == nil || r.now.Sub(to.at) > heardPatience || r.now.Sub(from.at) > heardPatience {
+		return false
+	}
+	has, upTo := to.reported().GetBytes(), from.reported().GetBytes()
+	return upTo-min(from.reported().GetHeldBytes(), upTo) <= has && has <= upTo
 }

@@ -29,22 +29,26 @@ func TestWhoCameLateStaysWhereItsStreamIs(t *testing.T) {
 	for name, test := range map[string]struct {
 		delivery view.Delivery
 		nearer   *groupv1.DeliveryReport
+		ago      time.Duration // when the nearer agent said so
 		moves    bool
 	}{
-		"it was there at the start":         {streamTo("m1"), &groupv1.DeliveryReport{Bytes: 100}, true},
-		"the nearer agent holds nothing":    {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100}, false},
-		"the nearer agent holds too little": {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 49}, false},
-		"the nearer agent holds enough":     {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 50}, true},
-		"the nearer agent is not as far":    {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 49, HeldBytes: 49}, false},
-		"the nearer agent has said nothing": {streamTo("m2"), nil, false},
-		"it is a file":                      {running(file), &groupv1.DeliveryReport{Bytes: 100}, true},
+		"it was there at the start":         {streamTo("m1"), &groupv1.DeliveryReport{Bytes: 100}, 0, true},
+		"the nearer agent holds nothing":    {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100}, 0, false},
+		"the nearer agent holds too little": {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 49}, 0, false},
+		"the nearer agent holds enough":     {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 50}, 0, true},
+		"the nearer agent is not as far":    {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 49, HeldBytes: 49}, 0, false},
+		"the nearer agent has said nothing": {streamTo("m2"), nil, 0, false},
+		"it is a file":                      {running(file), &groupv1.DeliveryReport{Bytes: 100}, 0, true},
+		"what the nearer agent said is old": {streamTo("m2"), &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 50}, 2 * heardPatience, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := strayed(t)
-				r.progress.nodes[named("m1")] = &nodeProgress{report: &groupv1.DeliveryReport{Bytes: 50}}
-				r.progress.nodes[named("a")] = &nodeProgress{report: test.nearer}
-				if moved := r.seekIn(test.delivery, time.Minute); moved > 0 != test.moves {
+				say := func() {
+					r.progress.nodes[named("m1")] = &nodeProgress{report: &groupv1.DeliveryReport{Bytes: 50}, at: time.Now()}
+					r.progress.nodes[named("a")] = &nodeProgress{report: test.nearer, at: time.Now().Add(-test.ago)}
+				}
+				if moved := r.seekIn(test.delivery, time.Minute, say); moved > 0 != test.moves {
 					t.Errorf("it moved after %v", moved)
 				}
 			})
@@ -114,6 +118,22 @@ func TestChangeOfPlacesEndsOnceNobodyLosesAStream(t *testing.T) {
 		}
 		if held = 20 * megabyte; !after(20) {
 			t.Errorf("they have not changed back, although nobody would lose the stream\n%v", r.tree)
+		}
+	})
+}
+
+// An agent that is not in the tree holds nothing, whatever it said when it was.
+func TestWhatAnAgentSaidOutsideOfTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := strayed(t)
+		said := &nodeProgress{report: &groupv1.DeliveryReport{Bytes: 100, HeldBytes: 100}, at: time.Now()}
+		for _, name := range []string{"a", "c", "m1"} {
+			r.progress.nodes[named(name)] = said
+		}
+		for feeder, want := range map[string]bool{"a": true, "c": false} {
+			if holds := r.holds(named(feeder), named("m1")); holds != want {
+				t.Errorf("%s holds what it lacks: %t", feeder, holds)
+			}
 		}
 	})
 }
