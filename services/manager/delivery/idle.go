@@ -149,6 +149,7 @@ func (j judge) feedsMost(agent identity.ID) bool {
 	some, none := 0, 0
 	for _, child := range j.children(agent) {
 		switch {
+		case !j.isAwaited(child):
 		case j.gets(child):
 			some++
 		case child.Role == identity.Agent && j.lacks(child, agent) && j.isReady(child, agent):
@@ -158,11 +159,12 @@ func (j judge) feedsMost(agent identity.ID) bool {
 	return some > 0 && (none < 2 || some >= none)
 }
 
-// takesNothing returns since when an agent has got nothing, although its feeder has more and gives others what they lack.
+// takesNothing returns since when an agent has got nothing, although its feeder has more and gives others what they lack. One that nobody waits
+// for is fed by nobody.
 func (j judge) takesNothing(agent identity.ID) time.Time {
 	feeder := j.feeder(agent)
 	switch {
-	case !j.lacks(agent, feeder), j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
+	case !j.isAwaited(agent), !j.lacks(agent, feeder), j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
 		return time.Time{}
 	case feeder != j.sender && !j.givesNothing(feeder).IsZero():
 		return time.Time{} // its feeder is to blame

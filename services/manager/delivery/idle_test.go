@@ -158,6 +158,28 @@ func TestWhoIsBackHasPatience(t *testing.T) {
 	})
 }
 
+// In datagrams, an agent that nobody waits for, which nobody feeds then, is not idle, and misses nothing.
+func TestWhoIsNotAwaitedIsNotIdleInDatagrams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>m1", "a>b", "b>m2")
+		w.progress.datagrams, w.progress.awaited = true, map[identity.ID]bool{named("a"): true, named("m1"): true}
+		has := map[string]uint64{"b": 10, "m2": 10}
+		for second := range uint64(40) {
+			has["s"], has["a"], has["m1"] = 100+second, 100+second, 100+second
+			w.report(has)
+			time.Sleep(time.Second)
+		}
+		for _, name := range []string{"a", "b"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() {
+				t.Errorf("%s is idle since %v", name, since)
+			}
+		}
+		if missed := w.progress.nodes[named("b")].missed; missed > 0 {
+			t.Errorf("b counts as having missed %d", missed)
+		}
+	})
+}
+
 // A member that had the object already, and never said that a byte had come, hides no agent that moves nothing. Nor does an agent that such
 // members alone are behind, which was never asked.
 func TestWhoHadItAlreadyHidesNobodyThatHangs(t *testing.T) {
