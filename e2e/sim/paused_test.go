@@ -41,3 +41,32 @@ func TestPausedStreamOutlivesALink(t *testing.T) {
 		}
 	})
 }
+
+// A member leaves while a stream pauses. The agent that fed it alone is of no use any more, and harms nobody.
+func TestPausedStreamOutlivesAMember(t *testing.T) {
+	for _, leaver := range []string{"r1", "r2"} { // one of them is behind the agent that the other's agent feeds
+		t.Run(leaver, func(t *testing.T) {
+			s := twoAgents(sdk.Hop, 64<<10)
+			inWorld(t, s, func(*world) {}, func(w *world) {
+				content, to, out := w.beginStream(s.deliveries[0])
+				_, err := to.Write(content[:len(content)/2])
+				w.must(err)
+				w.awaitBytes(out, uint64(len(content)/2), "r1", "r2")
+				w.leaves.Store(true)
+				w.programs[leaver].stop()
+				w.isOver(w.programs[leaver])
+				w.leaves.Store(false)
+				time.Sleep(7 * time.Minute)
+				now, err := w.operator.Delivery(context.Background(), out.ID())
+				w.must(err)
+				if now.State != sdk.DeliveryRunning || now.Failed != 1 {
+					w.Errorf("the source merely pauses, and the delivery is %s", standing(now))
+				}
+				_, err = to.Write(content[len(content)/2:])
+				w.must(err)
+				w.must(to.Close())
+				w.awaitEnd(out.ID(), 2*time.Minute)
+			})
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ const measureTime = 2 * time.Second
 
 // RoundTrip returns the round trip to an address. It opens a connection, says nothing, and closes
 // it. The time is the kernel's own, from SYN to SYN-ACK: it does not include the programs at either
-// end, however busy they are.
+// end, however busy they are. Only where the kernel measured none is it how long opening took.
 func RoundTrip(ctx context.Context, dialer Dialer, address string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTime)
 	defer cancel()
@@ -38,16 +39,19 @@ func dial(ctx context.Context, dialer Dialer, address string) (net.Conn, time.Du
 	}
 	took := time.Since(began)
 	if socket, isSocket := raw.(syscall.Conn); isSocket {
-		if took, err = openingTime(socket); err != nil {
+		measured, err := openingTime(socket)
+		if err != nil {
 			raw.Close()
 			return nil, 0, err
 		}
+		took = cmp.Or(measured, took)
 	}
 	return raw, took, nil
 }
 
-// openingTime returns the round trip that the kernel measured while the connection was opened. It
-// has to be called before anything is sent: a peer cannot guess the number that a SYN-ACK has to
+// openingTime returns the round trip that the kernel measured while the connection was opened; 0 if it
+// measured none, as where it sent the SYN again and no timestamp says which one was answered. It has
+// to be called before anything is sent: a peer cannot guess the number that a SYN-ACK has to
 // name, but it could acknowledge early bytes that it can predict.
 func openingTime(socket syscall.Conn) (time.Duration, error) {
 	control, err := socket.SyscallConn()

@@ -3,6 +3,7 @@ package link_test
 import (
 	"context"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,4 +73,38 @@ func TestRoundTripOfAnother(t *testing.T) {
 	if err := <-accepted; err == nil || link.SaidNothing(err) {
 		t.Errorf("the other end saw %v", err)
 	}
+}
+
+// unmeasured dials connections of which the kernel has measured nothing.
+type unmeasured struct{ listening *net.TCPListener }
+
+func (u unmeasured) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, network, address)
+	return unmeasuredConn{raw, u.listening}, err
+}
+
+// unmeasuredConn shows another socket: one that listens has no round trip.
+type unmeasuredConn struct {
+	net.Conn
+	listening *net.TCPListener
+}
+
+func (c unmeasuredConn) SyscallConn() (syscall.RawConn, error) { return c.listening.SyscallConn() }
+
+// Where the kernel has measured no round trip, as when a SYN was lost and TCP has no timestamps, it is not taken for none at all: that other
+// end would be the nearest there is.
+func TestRoundTripThatTheKernelHasNotMeasured(t *testing.T) {
+	n := newNeighbours(t)
+	address, accepted := n.accepting(t)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	began := time.Now()
+	rtt, err := link.RoundTrip(t.Context(), unmeasured{other.(*net.TCPListener)}, address)
+	if err != nil || rtt <= 0 || rtt > time.Since(began) {
+		t.Errorf("%v, %v; it took %v", rtt, err, time.Since(began))
+	}
+	<-accepted
 }

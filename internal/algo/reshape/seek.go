@@ -43,8 +43,8 @@ type rests struct {
 func NewSeek() *Seek { return &Seek{since: map[string]time.Time{}, rests: map[string]rests{}} }
 
 // Next returns the tree with those nodes moved that are to move now, and what they gain. If none is,
-// that is the tree that was given. The nodes are as they are known now.
-func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree, []tree.Gain) {
+// that is the tree that was given. The nodes are as they are known now; mayMove says whether one may move so.
+func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, mayMove func(before, after *tree.Tree) bool, now time.Time) (*tree.Tree, []tree.Gain) {
 	if now.Before(s.calm) {
 		return t, nil
 	}
@@ -56,7 +56,7 @@ func (s *Seek) Next(t *tree.Tree, nodes []tree.Node, now time.Time) (*tree.Tree,
 			continue
 		}
 		after, gain, found := t.Nearer(node)
-		if !found {
+		if !found || !mayMove(t, after) {
 			continue
 		}
 		since, known := s.since[node.Name]

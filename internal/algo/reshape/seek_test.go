@@ -51,7 +51,7 @@ func sites(t rapid.TB, agents, members int, rtt func(a, b string) time.Duration)
 func (d *distances) run(t rapid.TB, most time.Duration) (moves int) {
 	t.Helper()
 	for end := d.now.Add(most); d.now.Before(end); d.now = d.now.Add(reshape.SeekPause) {
-		after, gains := d.seek.Next(d.whole(t), d.nodes, d.now)
+		after, gains := d.seek.Next(d.whole(t), d.nodes, func(_, _ *tree.Tree) bool { return true }, d.now)
 		for _, gain := range gains {
 			d.moved[gain.Node] = append(d.moved[gain.Node], d.now)
 			parent, still := after.Parent(gain.Node) // an agent may have lost those that it fed to a better one

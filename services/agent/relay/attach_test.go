@@ -81,3 +81,25 @@ func TestFlowForgetsChildrenThatAreGone(t *testing.T) {
 	detachStays()
 	want("stays")
 }
+
+// A parent that cannot be reached is not reported as lost once the tree has none here: nothing would ever say that it is not.
+func TestParentThatIsNoLongerOneIsNotLost(t *testing.T) {
+	f := &flow{inlet: newInlet(t.Context()), hub: newHub(t, &nowhere{}), changed: make(chan struct{}), children: make(map[string]*fed)}
+	d := newAsking(t, 100, 100)
+	parent, without := streamTo(1).GetParent(), streamTo(2)
+	without.Parent = nil
+	f.assign(streamTo(1))
+	for name, p := range map[string]struct {
+		assign func(*groupv1.Assignment)
+		lose   func(*groupv1.Neighbour)
+		lost   *string
+	}{"bytes": {d.assign, d.lose, &d.lost}, "datagrams": {f.assign, f.lose, &f.lost}} {
+		if p.lose(parent); *p.lost != parent.GetName() {
+			t.Errorf("%s: what cannot be reached is not told", name)
+		}
+		p.assign(without)
+		if p.lose(parent); *p.lost != "" {
+			t.Errorf("%s: %s is lost, which is not the parent any more", name, *p.lost)
+		}
+	}
+}

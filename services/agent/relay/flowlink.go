@@ -81,7 +81,7 @@ func (f *flow) run() {
 			continue
 		}
 		f.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
-		f.lose(parent.GetName())
+		f.lose(parent)
 		if time.Since(begun) > link.LongPause {
 			wait = link.FirstPause
 		}
@@ -103,13 +103,17 @@ func (f *flow) parent() (*groupv1.Neighbour, <-chan struct{}) {
 	return f.assignment.GetParent(), f.changed
 }
 
-// lose has it reported that a parent cannot be reached; an empty name says that the parent can be.
-func (f *flow) lose(name string) {
+// lose has it reported that a parent cannot be reached, unless the tree has another one here, or none, meanwhile; nil says that the parent
+// can be.
+func (f *flow) lose(parent *groupv1.Neighbour) {
 	f.mu.Lock()
 	before := f.lost
-	f.lost = name
+	if parent == nil || link.SameNeighbour(f.assignment.GetParent(), parent) {
+		f.lost = parent.GetName()
+	}
+	changed := f.lost != before
 	f.mu.Unlock()
-	if before != name {
+	if changed {
 		f.hub.Report()
 	}
 }
@@ -138,7 +142,7 @@ func (f *flow) askParent(parent *groupv1.Neighbour) error {
 	for _, address := range parent.GetAddresses() {
 		conn, _, err := f.hub.Contacts.Ask(ctx, address, peer, hello, link.Answer{})
 		if err == nil {
-			f.lose("")
+			f.lose(nil)
 			return f.takeFrom(ctx, conn)
 		}
 		failed = errors.Join(failed, err)

@@ -103,11 +103,20 @@ func (d *delivery) askParent(parent *groupv1.Neighbour) error {
 	if err != nil && ctx.Err() == nil {
 		if !isOwn(err) { // otherwise it is this agent that cannot go on
 			d.log.Info("the parent is lost", "parent", parent.GetName(), "error", err)
-			d.update(func() { d.lost = parent.GetName() })
+			d.lose(parent)
 		}
 		d.hub.Report()
 	}
 	return err
+}
+
+// lose has it reported that a parent cannot be reached, unless the tree has another one here, or none, meanwhile.
+func (d *delivery) lose(parent *groupv1.Neighbour) {
+	d.update(func() {
+		if link.SameNeighbour(d.assignment.GetParent(), parent) {
+			d.lost = parent.GetName()
+		}
+	})
 }
 
 // errMoved says that a parent was not asked, because it is not the parent any more.

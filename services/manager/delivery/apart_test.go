@@ -1,28 +1,36 @@
 package delivery
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 // part has the control streams of agents close at once, some time ago.
 func (u *unserved) part(ago time.Duration, agents ...string) {
-	var attached []*Attachment
 	for _, name := range agents {
-		attached = append(attached, u.desk.AttachAgent(name))
+		u.desk.AttachAgent(name)
 	}
-	for _, a := range attached {
-		a.Close()
+	for _, name := range agents {
+		u.hangUp(name)
 	}
 	for _, name := range agents {
 		u.desk.agents[name].closed = time.Now().Add(-ago)
 	}
 	u.desk.broken.began, u.desk.broken.until = u.desk.broken.began.Add(-ago), u.desk.broken.until.Add(-ago)
+}
+
+// hangUp has all control streams of an agent close.
+func (u *unserved) hangUp(agent string) {
+	for _, a := range slices.Collect(maps.Keys(u.desk.attached[seatOf("", placement.AgentID(agent))])) {
+		a.Close()
+	}
 }
 
 // become has an agent be on line, or not.
@@ -138,9 +146,9 @@ func TestRelaysAreOnTheirOwnWays(t *testing.T) {
 // An agent that is the only one is lost as before when its stream breaks, however many there were in the past: nothing says that it was not it.
 func TestOnlyStreamBreaks(t *testing.T) {
 	u := serve(t, fileSpec())
-	u.desk.AttachAgent("b").Close()
+	u.hangUp("b")
 	u.desk.agents["b"].closed = time.Now().Add(-time.Minute)
-	u.desk.AttachAgent("a").Close()
+	u.hangUp("a")
 	if waits := u.desk.seen("a").waits; !waits.IsZero() {
 		t.Errorf("it is waited for until %v", waits)
 	}

@@ -33,6 +33,7 @@ type Attachment struct {
 	sent  map[string]*groupv1.Assignment // what the node was told
 	news  map[string]bool                // deliveries in which its assignment may have changed; the desk's lock guards it
 	begun bool
+	heard time.Time // when it was opened, or an agent last reported by it; the desk's lock guards it
 }
 
 // AttachMember attaches the stream of a member's session.
@@ -51,7 +52,7 @@ func (d *Desk) AttachAgent(name string) *Attachment {
 }
 
 func (d *Desk) attach(at seat) *Attachment {
-	a := &Attachment{desk: d, seat: at, wake: make(chan struct{}, 1), sent: make(map[string]*groupv1.Assignment), news: make(map[string]bool)}
+	a := &Attachment{desk: d, seat: at, wake: make(chan struct{}, 1), sent: make(map[string]*groupv1.Assignment), news: make(map[string]bool), heard: time.Now()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id := range d.plans[at] {
@@ -187,17 +188,26 @@ func (d *Desk) ReportMember(group, name string, reports []*groupv1.DeliveryRepor
 }
 
 // ReportAgent takes what an agent reports on this stream. What comes late by one that the agent has replaced is not heard: it says less than is
-// known, as an agent does that counts anew.
+// known, as an agent does that counts anew. If no other is open, this one is the agent's.
 func (a *Attachment) ReportAgent(report *agentv1.Report) {
 	d, name := a.desk, a.seat.id.Name
 	d.mu.Lock()
+	a.heard = time.Now()
 	agent := d.agents[name]
+	returns := agent != nil && agent.attachment == nil && !agent.goodbye
+	if returns {
+		d.noteOpen(name, a, a.heard)
+		agent = d.agents[name]
+	}
 	isFormer := agent == nil || agent.attachment != a
 	if !isFormer {
-		agent.heard = time.Now()
+		agent.heard = a.heard
 		agent.report = &agentv1.Report{CacheUsedBytes: report.GetCacheUsedBytes(), Connections: report.GetConnections()}
 	}
 	d.mu.Unlock()
+	if returns {
+		d.pokeAll()
+	}
 	if !isFormer {
 		d.take("", a.seat.id, report.GetDeliveries())
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -195,4 +197,35 @@ func TestFormerStreamIsNotHeard(t *testing.T) {
 	if got := k.progress.links[link{agent, member}].bytes; got != 160 {
 		t.Errorf("the link has carried %d bytes, want 160", got)
 	}
+}
+
+// An agent has two control streams for a moment, of which the one that this manager learnt of last ends first. The other is heard from then on.
+func TestWhicheverStreamIsLeftIsHeard(t *testing.T) {
+	d := newDesk()
+	other, last := d.AttachAgent("a"), d.AttachAgent("a")
+	last.Close()
+	other.ReportAgent(&agentv1.Report{Connections: 3})
+	if !d.seen("a").attached || d.LastReport("a").GetConnections() != 3 {
+		t.Errorf("it is attached: %t; it said %v", d.seen("a").attached, d.LastReport("a"))
+	}
+	if other.Close(); d.seen("a").attached || d.streams != 0 {
+		t.Errorf("when both have ended it is attached: %t; %d streams", d.seen("a").attached, d.streams)
+	}
+}
+
+// A stream by which nothing came for long stands in for no other: the agent may have died, and its connection not. If it was only silent, it is
+// the agent's once it is heard.
+func TestStreamThatIsSilentStandsInForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		silent, last := d.AttachAgent("a"), d.AttachAgent("a")
+		time.Sleep(silentPatience)
+		last.ReportAgent(&agentv1.Report{})
+		if last.Close(); d.seen("a").attached || d.streams != 0 {
+			t.Errorf("it is attached: %t; %d streams", d.seen("a").attached, d.streams)
+		}
+		if silent.ReportAgent(&agentv1.Report{}); !d.seen("a").attached || d.streams != 1 {
+			t.Errorf("when it is heard it is attached: %t; %d streams", d.seen("a").attached, d.streams)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/services/manager/placement"
 )
 
 // breakage is when the control streams of all session agents closed at once, as they do where something on the way to this manager is started
@@ -39,8 +40,13 @@ func (d *Desk) noteOpen(agent string, a *Attachment, now time.Time) {
 	d.agents[agent] = &presence{attachment: a, heard: now}
 }
 
-// noteClosed notes that the control stream of an agent has closed. The desk is locked.
+// noteClosed notes that the control stream of an agent has closed. If another of its streams is open and lately heard, that one takes its place:
+// the agent may have opened it later, and this manager may have learnt of the two the other way round. The desk is locked.
 func (d *Desk) noteClosed(agent string, now time.Time) {
+	if other := d.lastHeard(agent); other != nil && now.Sub(other.heard) < silentPatience {
+		d.agents[agent].attachment = other
+		return
+	}
 	d.agents[agent].attachment, d.agents[agent].closed = nil, now
 	if isRelay(agent) {
 		return
@@ -54,4 +60,15 @@ func (d *Desk) noteClosed(agent string, now time.Time) {
 			d.broken = breakage{began: now.Add(-closedPatience), until: now.Add(returnPatience)}
 		}
 	}
+}
+
+// lastHeard returns that of an agent's open control streams by which it last said anything; nil if none is open. One that is silent may be dead:
+// if it is not, it takes the place when it is heard. The desk is locked.
+func (d *Desk) lastHeard(agent string) (last *Attachment) {
+	for a := range d.attached[seat{id: placement.AgentID(agent)}] {
+		if last == nil || a.heard.After(last.heard) {
+			last = a
+		}
+	}
+	return last
 }

@@ -92,7 +92,7 @@ func (p *progress) noteLacking(id identity.ID, grew bool, current *tree.Tree, no
 	return false
 }
 
-// noteMissing notes that more datagrams came to a node, which its children should get, too. It reports whether a child has now missed so many
+// noteMissing notes that more datagrams came to a node, which its children should get, too, as far as anybody waits for these. It reports whether a child has now missed so many
 // that it lacks them.
 func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time) (lacks bool) {
 	if node := p.nodes[id]; node != nil {
@@ -100,7 +100,7 @@ func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time
 	}
 	for _, child := range current.Children(id.String()) {
 		node := p.nodes[placement.ParseID(child)]
-		if node == nil {
+		if node == nil || !p.isAwaited(placement.ParseID(child)) {
 			continue
 		}
 		if node.missed == 0 {

@@ -132,7 +132,7 @@ func (j judge) givesNothing(agent identity.ID) (since time.Time) {
 		if node := j.nodes[child]; node != nil && !j.datagrams {
 			since = moment.Latest(since, node.bytesAt)
 		}
-		if !j.lacks(child, agent) || j.holdsUp(child) || !j.isReady(child, agent) {
+		if !j.isAwaited(child) || !j.lacks(child, agent) || j.holdsUp(child) || !j.isReady(child, agent) {
 			continue
 		}
 		lacking = append(lacking, j.lacksSince(child))
@@ -157,6 +157,7 @@ func (j judge) feedsMost(agent identity.ID) bool {
 	some, none := 0, 0
 	for _, child := range j.children(agent) {
 		switch {
+		case !j.isAwaited(child):
 		case j.gets(child):
 			some++
 		case child.Role == identity.Agent && j.lacks(child, agent) && j.isReady(child, agent):
@@ -166,11 +167,12 @@ func (j judge) feedsMost(agent identity.ID) bool {
 	return some > 0 && (none < 2 || some >= none)
 }
 
-// takesNothing returns since when an agent has got nothing, although its feeder has more and gives others what they lack.
+// takesNothing returns since when an agent has got nothing, although its feeder has more and gives others what they lack. One that nobody waits
+// for is fed by nobody.
 func (j judge) takesNothing(agent identity.ID) time.Time {
 	feeder := j.feeder(agent)
 	switch {
-	case !j.lacks(agent, feeder), j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
+	case !j.isAwaited(agent), !j.lacks(agent, feeder), j.holdsUp(agent), !j.isReady(agent, feeder) && !j.isAskedFor(agent, feeder):
 		return time.Time{}
 	case feeder != j.sender && !j.givesNothing(feeder).IsZero():
 		return time.Time{} // its feeder is to blame
@@ -179,10 +181,11 @@ func (j judge) takesNothing(agent identity.ID) time.Time {
 	return moment.Latest(node.bytesAt, node.lostSince, j.lacksSince(agent), j.fedBy[feeder].since)
 }
 
-// holdsUp reports whether a node below this one has less than its own feeder: this one may wait for that, but never with datagrams.
+// holdsUp reports whether a node below this one has less than its own feeder: this one may wait for that, but never with datagrams, nor for a
+// node that nobody waits for, such as a member that had all before a byte came.
 func (j judge) holdsUp(id identity.ID) bool {
 	return !j.datagrams && slices.ContainsFunc(j.children(id), func(child identity.ID) bool {
-		return j.extent(child) < j.extent(id) || j.holdsUp(child)
+		return j.isAwaited(child) && (j.extent(child) < j.extent(id) || j.holdsUp(child))
 	})
 }
 
@@ -210,7 +213,7 @@ func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 		wanted = j.length + 1
 	}
 	return slices.ContainsFunc(j.children(agent), func(child identity.ID) bool {
-		return j.extent(child) < wanted && j.isWell(child, agent)
+		return j.isAwaited(child) && j.extent(child) < wanted && j.isWell(child, agent)
 	})
 }
 

@@ -176,3 +176,60 @@ func TestOneGroupsWordDoesNotCountForOthers(t *testing.T) {
 		t.Errorf("it is remembered for too long: %v", w.desk.idle)
 	}
 }
+
+// In datagrams, an agent that nobody waits for, which nobody feeds then, is not idle, and misses nothing.
+func TestWhoIsNotAwaitedIsNotIdleInDatagrams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>m1", "a>b", "b>m2")
+		w.progress.datagrams, w.progress.awaited = true, map[identity.ID]bool{named("a"): true, named("m1"): true}
+		has := map[string]uint64{"b": 10, "m2": 10}
+		for second := range uint64(40) {
+			has["s"], has["a"], has["m1"] = 100+second, 100+second, 100+second
+			w.report(has)
+			time.Sleep(time.Second)
+		}
+		for _, name := range []string{"a", "b"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() {
+				t.Errorf("%s is idle since %v", name, since)
+			}
+		}
+		if missed := w.progress.nodes[named("b")].missed; missed > 0 {
+			t.Errorf("b counts as having missed %d", missed)
+		}
+	})
+}
+
+// A member that had the object already, and never said that a byte had come, hides no agent that moves nothing. Nor does an agent that such
+// members alone are behind, which was never asked.
+func TestWhoHadItAlreadyHidesNobodyThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a", "a>b", "a>c", "b>m1", "b>m2", "b>d", "d>m4", "c>m3")
+		had := map[string]bool{"m2": true, "d": true, "m4": true}
+		w.progress.awaited = make(map[identity.ID]bool)
+		for _, name := range w.tree.Names() {
+			id := placement.ParseID(name)
+			w.progress.awaited[id] = !had[id.Name]
+		}
+		for second := range uint64(20) {
+			has := map[string]uint64{"s": 100 + second, "a": 100 + second, "c": 100 + second, "m3": 100 + second, "b": 10, "m1": 10}
+			for _, name := range w.tree.Names() {
+				id := placement.ParseID(name)
+				said := &groupv1.DeliveryReport{Bytes: has[id.Name]}
+				for _, child := range w.tree.Children(name) {
+					of := placement.ParseID(child).Name
+					said.Children = append(said.Children, &groupv1.ChildReport{Name: of, Connected: !had[of]})
+				}
+				w.note(id, said, time.Now())
+			}
+			time.Sleep(time.Second)
+		}
+		if since := w.idleSince(named("b"), true); since.IsZero() || time.Since(since) < idlePatience {
+			t.Errorf("b moves nothing, and is idle since %v", since)
+		}
+		for _, name := range []string{"a", "c", "d"} {
+			if since := w.idleSince(named(name), true); !since.IsZero() && time.Since(since) >= idlePatience {
+				t.Errorf("%s is idle since %v", name, since)
+			}
+		}
+	})
+}

@@ -37,7 +37,8 @@ func (s slowAgent) countsFor(group string, now time.Time) bool {
 
 // lowerSlow moves an agent to a lower place that takes or gives slowly, and so holds up those that it feeds. Nobody holds others up in
 // datagrams: what an agent lacks there is lost, or was sent before it joined, and nobody waits for it. Of a directory with hashes, an agent
-// stands while all below it compare, and leaves out what they have: how far it is says nothing of how fast.
+// stands while all below it compare, and leaves out what they have: how far it is says nothing of how fast. Nobody moves where somebody would
+// lose a stream by that.
 func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 	if isDatagrams(delivery) || isHashed(delivery) || !r.mayReshape(delivery) {
 		return
@@ -50,7 +51,11 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		return
 	}
 	after, err := move.In(r.tree)
-	if err != nil {
+	costs := err == nil && r.losesStream(delivery, r.tree, after)
+	if costs && (move.Why == reshape.GivesSlowly || move.Why == reshape.TakesSlowly) {
+		return // what it ends was for a while only: it is ended as soon as that costs nobody the stream
+	}
+	if err != nil || costs {
 		r.lag.Stays(move.Node, r.now)
 		return
 	}
@@ -72,7 +77,19 @@ func (r *rearrangement) renewUplinks() {
 	}
 	uplinks := r.network.Uplinks()
 	maps.DeleteFunc(uplinks, func(name string, _ uint64) bool { return r.lag.OnTrial(name) })
+	r.cleared = !r.ended && len(understated(r.tree, uplinks)) > 0
 	r.tree = r.tree.Rated(uplinks)
+}
+
+// understated returns the agents of a tree whose uplink there is lower than what is known of them, with that in the tree.
+func understated(in *tree.Tree, uplinks map[string]uint64) map[string]uint64 {
+	lower := make(map[string]uint64)
+	for name, known := range uplinks {
+		if node, has := in.Node(name); has && node.Uplink > 0 && (known == 0 || node.Uplink < known) {
+			lower[name] = node.Uplink
+		}
+	}
+	return lower
 }
 
 // inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
@@ -81,14 +98,7 @@ func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
 	if k.tree == nil || !delivery.Running() { // what one that has ended had found is long over
 		return
 	}
-	slow := make(map[string]uint64)
-	for name, known := range k.network(delivery).Uplinks() {
-		node, has := k.tree.Node(name)
-		if has && node.Uplink > 0 && (known == 0 || node.Uplink < known) {
-			slow[name] = node.Uplink
-		}
-	}
-	k.desk.noteSlow(k.id, k.group, slow, now)
+	k.desk.noteSlow(k.id, k.group, understated(k.tree, k.network(delivery).Uplinks()), now)
 }
 
 // comparedIn returns the group for which alone it counts how fast agents are beside each other; empty if it counts for all. Relays are members of

@@ -204,6 +204,29 @@ func TestUplinksInATreeAreRenewed(t *testing.T) {
 	}
 }
 
+// An agent that counts as slow no longer does not do so again under the next leader, though nothing else of the tree has changed meanwhile. That is
+// written once.
+func TestWhoIsSlowNoLongerIsNotSlowToTheNextLeader(t *testing.T) {
+	u := serve(t, fileSpec())
+	u.stand(
+		&managerv1.TreeNode{Id: "member/s"},
+		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+		&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a", UplinkBytesPerSecond: megabyte},
+		&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+		&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
+	)
+	before := u.shown().Tree.GetVersion()
+	for range 3 {
+		u.mustArrange()
+	}
+	if now := u.shown().Tree.GetVersion(); now != before+1 {
+		t.Errorf("the tree's version was %d, and is %d", before, now)
+	}
+	if rate, slow := u.nextLeader().desk.slowness("b", "g", time.Now()); slow {
+		t.Errorf("it counts as slow, with %d", rate)
+	}
+}
+
 // nextLeader returns the delivery as the next leader has it, which knows what is stored and nothing else.
 func (u *unserved) nextLeader() *unserved {
 	clear(u.desk.slow)

@@ -40,6 +40,8 @@ type progress struct {
 	length     uint64 // that was sealed
 	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
 	hashed     bool   // it is a directory of which members take what they lack
+
+	awaited map[identity.ID]bool // who is waited for, and who feeds them, when nodes were last told what to do; nil before that
 }
 
 // nodeProgress is what one node reported last.
@@ -262,7 +264,7 @@ func (p *progress) said(id identity.ID) (report *groupv1.DeliveryReport, isAll b
 
 // noteApart notes that a node could not reach an agent, if the tree has one of that name.
 func (p *progress) noteApart(from, agent identity.ID, current *tree.Tree) {
-	if current == nil {
+	if current == nil || !p.isAwaited(from) {
 		return
 	}
 	if _, is := current.Parent(agent.String()); is {
@@ -398,14 +400,19 @@ func (p *progress) handedOver() bool {
 // hasAll reports whether a node has all that was sealed.
 func (p *progress) hasAll(id identity.ID) bool { return p.sealed && p.extent(id) > p.length }
 
-// trouble reports whether a node says that it cannot go on, or cannot reach a neighbour.
+// trouble reports whether a node says that it cannot go on, or cannot reach a neighbour. One that nobody waits for any more has to do neither.
 func (p *progress) trouble(now time.Time) bool {
-	for _, node := range p.nodes {
-		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") {
+	for id, node := range p.nodes {
+		if now.Sub(node.at) < reportPatience && (node.report.GetTrouble() != "" || node.report.GetLost() != "") && p.isAwaited(id) {
 			return true
 		}
 	}
 	return false
+}
+
+// isAwaited reports whether anybody waits for a node, by what nodes were told last: for a member, or for what is fed by way of the node.
+func (p *progress) isAwaited(id identity.ID) bool {
+	return p.awaited == nil || id == p.sender || p.awaited[id]
 }
 
 // full returns an agent whose disk has no room for what it would cache; empty if none says so.

@@ -87,8 +87,8 @@ func (k *keeper) count(changed []identity.ID, next map[identity.ID]*groupv1.Assi
 func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity.ID]*groupv1.Assignment {
 	next := make(map[identity.ID]*groupv1.Assignment)
 	record := delivery.GetDelivery()
+	waiting := k.noteWaiting(delivery)
 	if k.tree != nil {
-		waiting := k.waiting(delivery)
 		for id, directive := range placement.Directives(k.tree, delivery.Tree.GetAbsent(), k.addresses) {
 			assignment := k.assignment(delivery, directive.Duty)
 			assignment.Parent, assignment.Children = directive.Parent, directive.Children
@@ -96,6 +96,9 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 				assignment.Children = slices.DeleteFunc(directive.Children, func(child *groupv1.Neighbour) bool {
 					return !waiting[identity.Named(child)]
 				})
+				if directive.Parent.GetRole() == string(identity.Agent) && !waiting[id] { // whose door is closed then
+					assignment.Parent = nil
+				}
 			}
 			next[id] = assignment
 		}
@@ -133,6 +136,17 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 			waiting[placement.ParseID(at)] = true
 		}
 	}
+	return waiting
+}
+
+// noteWaiting returns what waiting does, and has it hold for how the delivery is judged until nodes are told again; nil without a tree.
+func (k *keeper) noteWaiting(delivery view.Delivery) (waiting map[identity.ID]bool) {
+	if k.tree != nil {
+		waiting = k.waiting(delivery)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.progress.awaited = waiting
 	return waiting
 }
 

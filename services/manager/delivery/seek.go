@@ -17,7 +17,7 @@ import (
 const nearlyDone = 10 * time.Second
 
 // seekNearer moves nodes to parents that are better by now: others were found to be near, or an agent has come. No node that receives datagrams
-// is moved: it would lose what is on its way.
+// is moved: it would lose what is on its way. Nor is one that would lose a stream.
 func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	if isDatagrams(delivery) || !r.mayReshape(delivery) {
 		return
@@ -37,7 +37,8 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {
 		return r.wasHarmed(node.Name) || r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
 	})
-	after, gains := r.seek.Next(before, nodes, r.now)
+	mayMove := func(before, after *tree.Tree) bool { return !r.losesStream(delivery, before, after) }
+	after, gains := r.seek.Next(before, nodes, mayMove, r.now)
 	if len(gains) == 0 {
 		return
 	}

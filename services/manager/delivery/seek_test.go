@@ -31,10 +31,16 @@ func strayed(t *testing.T) *rearrangement {
 
 // seekFor looks for better parents for a while, and returns when the member moved to the agent of its zone; never if it did not.
 func (r *rearrangement) seekFor(long time.Duration) (moved time.Duration) {
+	return r.seekIn(running(fileSpec()), long, func() {})
+}
+
+// seekIn does so in a delivery whose nodes report each second.
+func (r *rearrangement) seekIn(delivery view.Delivery, long time.Duration, report func()) (moved time.Duration) {
 	begun := time.Now()
 	for time.Since(begun) < long {
+		report()
 		r.now, r.history = time.Now(), nil
-		if r.seekNearer(running(fileSpec())); r.feeder("m1") == named("a").String() {
+		if r.seekNearer(delivery); r.feeder("m1") == named("a").String() {
 			return time.Since(begun)
 		}
 		time.Sleep(time.Second)

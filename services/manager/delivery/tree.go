@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -64,6 +65,7 @@ type rearrangement struct {
 	tree    *tree.Tree
 	absent  []string
 	ended   bool
+	cleared bool // an agent has more uplink than the delivery's tree says: the next leader would take it as slow
 	history
 	findings
 	now time.Time
@@ -95,7 +97,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 // write writes the tree, if it has changed, and puts it in force.
 func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view.Delivery, error) {
 	k := r.keeper
-	if len(r.history) == 0 {
+	if len(r.history) == 0 && !r.cleared {
 		k.hold(r.findings)
 		return delivery, nil
 	}
@@ -115,7 +117,7 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 		return delivery, store.ErrConflict
 	}
 	k.setTree(r.tree, r.absent, again.TreeChanged)
-	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", r.String())
+	k.desk.log.Info("a delivery's tree changed", "delivery", k.id, "version", version, "why", cmp.Or(r.String(), "an agent is slow no longer"))
 	return again, nil
 }
 
@@ -123,7 +125,7 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 // member that joins, or goes on without a lost agent, had better be served late than not at all.
 func (r *rearrangement) noteLate() {
 	late := r.tree.CheckLatency()
-	if late == nil || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
+	if late == nil || len(r.history) == 0 || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
 		return
 	}
 	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)

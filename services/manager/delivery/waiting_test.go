@@ -77,3 +77,33 @@ func TestWhoIsLeftOutBlamesNobody(t *testing.T) {
 		})
 	}
 }
+
+// An agent below which nobody waits any more is fed by nobody: it would find its feeder's door closed, and say for ever that it cannot reach
+// that one. What it says of that meanwhile does not end a stream whose source pauses.
+func TestWhoIsLeftOutEndsNoPausedStream(t *testing.T) {
+	u := serve(t, &groupv1.DeliverySpec{Kind: groupv1.DeliveryKind_DELIVERY_KIND_STREAM, LengthUnknown: true})
+	u.stand(
+		&managerv1.TreeNode{Id: "member/s"},
+		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
+		&managerv1.TreeNode{Id: "agent/b", Parent: "agent/a"},
+		&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
+	)
+	u.desk.put(t, view.ReceiptKey("d", "m2"), &groupv1.Receipt{Member: "m2", State: isFailed, Reason: Left})
+	u.desk.leave(t, "m2")
+	u.feeds("a")
+	if a, b := u.assigned[placement.AgentID("a")].GetParent(), u.assigned[placement.AgentID("b")].GetParent(); a.GetName() != "s" || b != nil {
+		t.Errorf("a is fed by %v, and b by %v", a, b)
+	}
+	u.say(map[string]*groupv1.DeliveryReport{
+		"s": {Bytes: 10}, "m1": {Bytes: 10}, "b": {Bytes: 5, Lost: "a"},
+		"a": {Bytes: 10, Children: []*groupv1.ChildReport{{Name: "m1", Connected: true}}},
+	})
+	begun := time.Now()
+	u.progress.moved, u.desk.started = begun, begun
+	for now := begun; now.Sub(begun) < 2*BusyPatience; now = now.Add(time.Second) {
+		u.observe(u.shown(), now)
+		if v := decide(u.facts(u.shown(), now)); len(v.failed) > 0 {
+			t.Fatalf("after %v: %+v", now.Sub(begun), v.failed)
+		}
+	}
+}
