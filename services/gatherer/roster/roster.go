@@ -56,6 +56,8 @@ type Env struct {
 	Memory int
 	// Revoked says why a peer's certificate counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
+	// Admit says why a peer may not come in anew, also if it is not known who was revoked; nil lets in whoever was not.
+	Admit func(identity.Peer) error
 	// Groups returns which groups a member may join; nil knows of none.
 	Groups func(member string) ([]string, error)
 	// Retention says how long what came stays.
@@ -122,6 +124,9 @@ func New(env Env) (*Roster, error) {
 	}
 	if r.Revoked == nil {
 		r.Revoked = func(identity.Peer) error { return nil }
+	}
+	if r.Admit == nil {
+		r.Admit = r.Revoked
 	}
 	if r.Groups == nil {
 		r.Groups = func(string) ([]string, error) { return nil, nil }
@@ -217,7 +222,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.Revoked(caller); err != nil { // it may have happened since the call began
+	if err := r.admits(name, caller, by); err != nil {
 		return nil, err
 	}
 	if err := r.isFree(name, peer); err != nil {
@@ -333,17 +338,6 @@ func (s *Session) Told() Told {
 	s.roster.mu.Lock()
 	defer s.roster.mu.Unlock()
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
-}
-
-// repace bounds what the client is asked for by its share and its part of the link. If that bound is new, it asks at once for what
-// the client may send now.
-func (c *Client) repace() {
-	if !c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) {
-		return
-	}
-	for _, upload := range c.uploads {
-		upload.askForMore()
-	}
 }
 
 // perUpload returns how many connections each upload should have.
