@@ -16,15 +16,17 @@ type allowance struct {
 	mu    sync.Mutex
 	most  uint64 // that it may have on the disk; zero is no bound
 	left  uint64
-	short bool // less was given than was wanted
+	drawn uint64 // since the beginning
+	short bool   // less was given than was wanted
 	// unfinished is how many of the bytes on the disk were of files that had not come whole.
 	unfinished uint64
 }
 
-// set sets how many bytes the client may have, how many are taken, and how many of these are unfinished.
-func (a *allowance) set(most, taken, unfinished uint64) {
+// set sets how many bytes the client may have, how many were taken when so many had been drawn, and how many of these are unfinished.
+func (a *allowance) set(most, taken, drawn, unfinished uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	taken += a.drawn - drawn
 	a.most, a.left, a.short, a.unfinished = most, most-min(most, taken), false, unfinished
 }
 
@@ -40,8 +42,20 @@ func (a *allowance) draw(want uint64) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	want = a.within(want)
-	a.left -= min(want, a.left)
+	a.take(want)
 	return want
+}
+
+func (a *allowance) take(bytes uint64) {
+	a.left -= min(bytes, a.left)
+	a.drawn += bytes
+}
+
+// drawnSoFar returns how many bytes were drawn since the beginning.
+func (a *allowance) drawnSoFar() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.drawn
 }
 
 func (a *allowance) within(want uint64) uint64 {
@@ -62,7 +76,7 @@ func (a *allowance) drawAll(want uint64) error {
 	case a.most > 0 && want > a.left:
 		return ErrStored
 	}
-	a.left -= min(want, a.left)
+	a.take(want)
 	return nil
 }
 
@@ -92,25 +106,34 @@ func (r *Roster) count(name string, share policy.Share) error {
 	return r.recount(name, share)
 }
 
-// recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count.
+// recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count. What comes
+// or is asked for meanwhile may count twice: too much is seen then, never too little.
 func (r *Roster) recount(name string, share policy.Share) error {
-	var stored, unfinished uint64
+	r.mu.Lock()
+	client := r.clients[name]
+	if client == nil {
+		r.mu.Unlock()
+		return ErrSession
+	}
+	drawn, taken := client.allowed.drawnSoFar(), uint64(0)
+	for _, upload := range client.uploads {
+		taken += upload.outstanding()
+	}
+	r.mu.Unlock()
+	var unfinished uint64
 	if share.MaxStored > 0 {
-		var err error
-		if stored, unfinished, err = sink.Stored(filepath.Join(r.Dir, name)); err != nil {
+		stored, partial, err := r.stored(filepath.Join(r.Dir, name))
+		if err != nil {
 			r.Log.Warn("not all that a client has on the disk could be counted", "client", name, "error", err)
 		}
+		taken, unfinished = taken+stored, partial
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	client := r.clients[name]
-	if client == nil {
+	if r.clients[name] != client {
 		return ErrSession
 	}
-	for _, upload := range client.uploads {
-		stored += upload.outstanding()
-	}
-	client.allowed.set(uint64(share.MaxStored), stored, unfinished)
+	client.allowed.set(uint64(share.MaxStored), taken, drawn, unfinished)
 	return nil
 }
 

@@ -105,3 +105,44 @@ func TestWhoHasTooMuchKeepsNoPlace(t *testing.T) {
 	f.BringNothing("large-1", policy.PlaceFor)
 	f.wantPaused("who has it brings nothing", map[string]string{"large-1": roster.TooMuch})
 }
+
+// What comes while a client's bytes are counted is counted, also of an upload that is begun or ends meanwhile: the client never has more
+// than it may.
+func TestMaxStoredCountsWhatComesMeanwhile(t *testing.T) {
+	for what, during := range map[string]struct {
+		left    uint64
+		happens func(*fixture, *roster.Session, roster.Opened)
+	}{
+		"it comes": {200_000, func(*fixture, *roster.Session, roster.Opened) {}},
+		"it ends":  {200_000, func(f *fixture, alice *roster.Session, opened roster.Opened) { f.ended(alice, opened, 800_000) }},
+		"another ends": {100_000, func(f *fixture, alice *roster.Session, _ roster.Opened) {
+			f.ended(alice, f.zeroes(alice, file("g", 100_000)), 100_000)
+		}},
+	} {
+		f := start(t, bounded(1_000_000), nil)
+		alice := f.attach("alice")
+		opened := f.open(alice, file("f", 800_000))
+		f.WhileCounting(func() {
+			f.must(opened.Upload.Came(make([]byte, 800_000)))
+			during.happens(f, alice, opened)
+		})
+		if asked := f.open(alice, stream("s")).Upload.Answer().Credit; asked == 0 || asked > during.left {
+			t.Errorf("%s: a stream is asked for %d bytes, want %d at most", what, asked, during.left)
+		}
+	}
+}
+
+// zeroes has all bytes of a file come, which are zero.
+func (f *fixture) zeroes(session *roster.Session, spec sink.Spec) roster.Opened {
+	f.Helper()
+	opened := f.open(session, spec)
+	f.must(opened.Upload.Came(make([]byte, spec.Info.Length)))
+	return opened
+}
+
+// ended has an upload of zeroes finished.
+func (f *fixture) ended(session *roster.Session, opened roster.Opened, length int) {
+	f.Helper()
+	_, err := f.finish(session, opened, make([]byte, length))
+	f.must(err)
+}

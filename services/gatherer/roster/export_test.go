@@ -25,6 +25,16 @@ var Segment = segment
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 
+// WhileCounting has something happen the next time that a client's bytes were counted, before that is known.
+func (r *Roster) WhileCounting(happens func()) {
+	r.stored = func(dir string) (bytes, unfinished uint64, err error) {
+		r.stored = sink.Stored
+		bytes, unfinished, err = sink.Stored(dir)
+		happens()
+		return bytes, unfinished, err
+	}
+}
+
 // CommitWith has uploads that are opened from now on be committed by something else.
 func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
 	r.landIn(func(to sink.Sink) sink.Sink { return committer{to, commit} })

@@ -98,6 +98,7 @@ type Roster struct {
 	commands commands
 	due      []due // that an earlier process has left
 	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
+	stored   func(dir string) (bytes, unfinished uint64, err error)
 }
 
 // New returns a roster without clients. From the register it knows which processes clients were before.
@@ -117,7 +118,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open,
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored,
 	}
 	if r.Free == nil {
 		r.Free = freeOn
