@@ -218,6 +218,18 @@ func (r *Roster) Reading(ctx context.Context, client string) (done func(), err e
 	return done, nil
 }
 
+// CommandsWait has as many commands wait as may, until done is called.
+func (r *Roster) CommandsWait() (done func()) {
+	for range cap(r.commands.known) {
+		r.commands.known <- struct{}{}
+	}
+	return func() {
+		for range cap(r.commands.known) {
+			<-r.commands.known
+		}
+	}
+}
+
 // Readers returns how many clients have something read.
 func (r *Roster) Readers() int {
 	r.readers.mu.Lock()

@@ -164,10 +164,12 @@ type Client struct {
 	allowed allowance
 	paced   pace
 	part    window.Rate // of the link, where no window is that small; else zero
-	tooMany excess      // of connections of all uploads together, beyond its share
-	noRoom  time.Time   // when the disk last had no room for one of its files
-	seen    Seen
-	looked  time.Time // when the controller last observed it
+	// concluding is how many uploads have ended whose client is not told so yet, as commands wait.
+	concluding int
+	tooMany    excess    // of connections of all uploads together, beyond its share
+	noRoom     time.Time // when the disk last had no room for one of its files
+	seen       Seen
+	looked     time.Time // when the controller last observed it
 }
 
 // directive is what a client is told.
