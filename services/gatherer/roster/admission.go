@@ -125,13 +125,17 @@ func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rules, revision := r.Policy.Get()
-	now, attached, reading := time.Now(), r.attached(), r.reading()
+	now, attached, reading, recount := time.Now(), r.attached(), r.reading(), false
 	for _, client := range attached {
 		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
 		client.share(rules, revision, groups)
+		recount = recount || client.hasNewBound()
 		client.repace()
 		client.limit(now)
 		client.look(now, reading[client.Name])
+	}
+	if recount {
+		r.haveCounted()
 	}
 	inTurn := slices.Concat(attached, r.missed(now))
 	slices.SortStableFunc(inTurn, func(a, b *Client) int {

@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -87,35 +88,43 @@ func (a *allowance) isShort() bool {
 }
 
 // isStale reports whether what is on the disk has to be counted again.
-func (a *allowance) isStale(share policy.Share) bool {
+func (a *allowance) isStale(share policy.Share) bool { return a.isShort() || !a.isOf(share) }
+
+// isOf reports whether the allowance is by a share.
+func (a *allowance) isOf(share policy.Share) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.short || a.most != uint64(share.MaxStored)
+	return a.most == uint64(share.MaxStored)
+}
+
+// hasNewBound reports whether a client may have another number of bytes by now, which makes a difference before it opens anything.
+func (c *Client) hasNewBound() bool {
+	return !c.allowed.isOf(c.Share) && (len(c.uploads) > 0 || c.allowed.isShort())
 }
 
 // count is recount if the present count is of no use. Counting looks at all that a client has on the disk, which takes long with
 // many files.
-func (r *Roster) count(name string, share policy.Share) error {
+func (r *Roster) count(name string) error {
 	r.mu.Lock()
 	client := r.clients[name]
-	known := client != nil && !client.allowed.isStale(share)
+	known := client != nil && !client.allowed.isStale(client.Share)
 	r.mu.Unlock()
 	if known {
 		return nil
 	}
-	return r.recount(name, share)
+	return r.recount(name)
 }
 
 // recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count. What comes
 // or is asked for meanwhile may count twice: too much is seen then, never too little.
-func (r *Roster) recount(name string, share policy.Share) error {
+func (r *Roster) recount(name string) error {
 	r.mu.Lock()
 	client := r.clients[name]
 	if client == nil {
 		r.mu.Unlock()
 		return ErrSession
 	}
-	drawn, taken := client.allowed.drawnSoFar(), uint64(0)
+	share, drawn, taken := client.Share, client.allowed.drawnSoFar(), uint64(0)
 	for _, upload := range client.uploads {
 		taken += upload.outstanding()
 	}
@@ -176,15 +185,43 @@ func (c *Client) admitBytes(spec sink.Spec, from uint64) (limit uint64, err erro
 
 // recountAll counts again for clients that wait until they have less on the disk.
 func (r *Roster) recountAll() {
+	r.recountEach(func(client *Client) bool { return client.allowed.isStale(client.Share) })
+}
+
+func (r *Roster) recountEach(due func(*Client) bool) {
 	r.mu.Lock()
-	waiting := make(map[string]policy.Share)
+	var names []string
 	for name, client := range r.clients {
-		if client.allowed.isStale(client.Share) {
-			waiting[name] = client.Share
+		if due(client) {
+			names = append(names, name)
 		}
 	}
 	r.mu.Unlock()
-	for name, share := range waiting {
-		_ = r.recount(name, share) // it may be gone by now
+	for _, name := range names {
+		if r.life.Err() != nil {
+			return
+		}
+		_ = r.recount(name) // it may be gone by now
+	}
+}
+
+// keepCounted counts again for clients that may have more or less on the disk by a new policy, until ctx is done. Review, which finds
+// them, does not wait for the disk.
+func (r *Roster) keepCounted(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.uncounted:
+			r.recountEach((*Client).hasNewBound)
+		}
+	}
+}
+
+// haveCounted has keepCounted look for such clients, unless it is about to.
+func (r *Roster) haveCounted() {
+	select {
+	case r.uncounted <- struct{}{}:
+	default:
 	}
 }

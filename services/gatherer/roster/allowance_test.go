@@ -146,3 +146,30 @@ func (f *fixture) ended(session *roster.Session, opened roster.Opened, length in
 	_, err := f.finish(session, opened, make([]byte, length))
 	f.must(err)
 }
+
+// A new policy's bound holds at once, for who waits because of the former one and for who could have had more by it.
+func TestNewMaxStoredHoldsAtOnce(t *testing.T) {
+	f := start(t, bounded(1000), nil)
+	alice := f.attach("alice")
+	opened := f.open(alice, stream("s"))
+	f.must(opened.Upload.Came(make([]byte, 1000)))
+	f.wantPaused("it has all", map[string]string{"alice": roster.TooMuch})
+	becomes := func(what, paused string) {
+		t.Helper()
+		for range 500 {
+			f.Review()
+			if alice.Told().Paused == paused {
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+			f.must(opened.Upload.Came(make([]byte, min(64<<10, opened.Upload.Answer().Credit-opened.Upload.Offset()))))
+		}
+		t.Errorf("%s: it is told %+v", what, alice.Told())
+	}
+	f.must(f.setPolicy(bounded(1 << 30)))
+	becomes("it may have more", "")
+	f.must(f.setPolicy(bounded(2000)))
+	becomes("it may have less", roster.TooMuch)
+	f.must(f.setPolicy(bounded(0)))
+	becomes("it may have all", "")
+}

@@ -92,13 +92,14 @@ type Roster struct {
 	observed time.Time      // when the controller asked last; at first, when the roster was made
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
-	life     context.Context // of what goes on even if the client that asked for it is gone
-	end      context.CancelFunc
-	readers  *readers
-	commands commands
-	due      []due // that an earlier process has left
-	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
-	stored   func(dir string) (bytes, unfinished uint64, err error)
+	life      context.Context // of what goes on even if the client that asked for it is gone
+	end       context.CancelFunc
+	readers   *readers
+	commands  commands
+	due       []due // that an earlier process has left
+	openSink  func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
+	uncounted chan struct{} // holds one while a client's bytes are to be counted because of a new policy
+	stored    func(dir string) (bytes, unfinished uint64, err error)
 }
 
 // New returns a roster without clients. From the register it knows which processes clients were before.
@@ -118,7 +119,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored,
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored, uncounted: make(chan struct{}, 1),
 	}
 	if r.Free == nil {
 		r.Free = freeOn
@@ -394,6 +395,7 @@ const sweepEvery = time.Second
 func (r *Roster) Run(ctx context.Context) error {
 	r.running.Go(func() { r.keepRegister(ctx) })
 	r.running.Go(func() { r.runDue(r.due) })
+	r.running.Go(func() { r.keepCounted(ctx) })
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()
