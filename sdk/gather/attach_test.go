@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -235,6 +236,44 @@ func wantAskedAgain(t *testing.T, goesOn bool, sessions ...string) {
 		tree := &tree{client: c}
 		if _, err := tree.find(ctx, nil); err != nil || !slices.Equal(gatherer.sessions, sessions) {
 			t.Errorf("%v, asked in %v", err, gatherer.sessions)
+		}
+	})
+}
+
+// renewed is a gatherer whose sessions end every half hour, and that is away after three of them.
+type renewed struct {
+	gatherv1.GatherServiceClient
+	sessions int
+}
+
+func (r *renewed) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	if r.sessions == 3 {
+		return nil, status.Error(codes.Unavailable, "connection refused")
+	}
+	r.sessions++
+	session := attach(ctx)
+	time.AfterFunc(30*time.Minute, session.end)
+	return session, nil
+}
+
+// A session that ends, as each does now and then, is no reason to be told, as the next begins at once. If it does not, the reason is.
+func TestRenewedSessionIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{gatherer: "g", rpc: new(renewed), options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		begun := time.Now()
+		c.attach()
+		for {
+			now, _ := c.standing()
+			if now.detached != "" {
+				if passed := time.Since(begun); passed < 90*time.Minute || passed > 90*time.Minute+3*time.Second || !strings.Contains(now.detached, "connection refused") {
+					t.Errorf("after %v it is told %q", passed, now.detached)
+				}
+				return
+			}
+			<-now.changed
 		}
 	})
 }

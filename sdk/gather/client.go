@@ -191,11 +191,16 @@ func (c *Client) keepAttached() {
 	wait, known, begun := firstPause, false, time.Now()
 	var missed time.Time // since when the gatherer is not reached; zero while it is
 	for c.life.Err() == nil {
-		err := c.hold(func() { wait, known, missed = firstPause, true, time.Time{} })
+		had := false
+		err := c.hold(func() { wait, known, had, missed = firstPause, true, true, time.Time{} })
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
-		c.update(func() { c.told, c.detached, c.reason = nil, reasonFor(err), uplink.Reason(err) })
+		c.update(func() {
+			if c.told, c.detached, c.reason = nil, "", ""; !had { // each session ends now and then, and the next begins at once
+				c.detached, c.reason = reasonFor(err), uplink.Reason(err)
+			}
+		})
 		if final(err) {
 			c.update(func() { c.err = sdk.Reported(err) })
 			return

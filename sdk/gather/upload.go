@@ -28,8 +28,8 @@ type Progress struct {
 	// Stored is up to where a stream is on the gatherer's disk, as far as is known; zero for a file.
 	Stored uint64
 	// Attached is whether the gatherer has let the client in. If it has not, Detached is why: the last error, for the
-	// user; empty before there was one. DetachedReason is the reason that the gatherer gave, for programs, as PLACE_KEPT;
-	// empty if it has not answered.
+	// user; empty before there was one, and while a session that has ended is renewed. DetachedReason is the reason that
+	// the gatherer gave, for programs, as PLACE_KEPT; empty if it has not answered.
 	Attached                 bool
 	Detached, DetachedReason string
 	// Connections is how many data connections the gatherer asks for.
