@@ -84,13 +84,16 @@ func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replac
 		return known.resume(peer, begins), nil, nil
 	}
 	defer r.mu.Unlock()
-	if known == nil && r.openOf(client) >= maxUploads {
-		if known = client.longestLeft(time.Now().Add(-leftLong)); known == nil {
-			return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
-		}
-	}
 	if r.life.Err() != nil {
 		return Opened{}, nil, ErrStopping
+	}
+	if known == nil && r.openOf(client) >= maxUploads {
+		left := client.longestLeft(time.Now().Add(-leftLong))
+		if left == nil {
+			return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
+		}
+		r.forget(left) // it makes way for one alone
+		r.closeBeside(left)
 	}
 	next := &opening{spec: *spec, replace: replace, done: make(chan struct{})}
 	r.openings[at] = next
@@ -128,8 +131,8 @@ func (c *Client) longestLeft(since time.Time) (longest *Upload) {
 	return longest
 }
 
-// carryOut opens an upload in place of one that is known: of another content, one that cannot go on, or one that makes way. If the
-// known one is of the same content, the client is told why it failed instead: opened anew, it would fail again and again.
+// carryOut opens an upload, in place of one that is known if it is of another content or cannot go on. If the known one is of the same
+// content, the client is told why it failed instead: opened anew, it would fail again and again.
 func (r *Roster) carryOut(at place, o *opening, known *Upload, peer identity.ID) {
 	if known != nil {
 		r.drop(known)

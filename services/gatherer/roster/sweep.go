@@ -35,6 +35,8 @@ func (r *Roster) closeBeside(u *Upload) {
 		u.close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.ending, at)
+		if r.ending[at] == u {
+			delete(r.ending, at)
+		}
 	})
 }
