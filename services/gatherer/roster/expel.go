@@ -8,12 +8,13 @@ import (
 )
 
 // admits returns why a peer may not attach as a client: it was revoked, or nobody knows whether it was. Clients that are in attach again
-// all the same, as each session breaks now and then: else all would be out after a while without managers. The roster is locked.
+// all the same, as each session breaks now and then: else all would be out after a while without managers. Only the same process does:
+// another one with the certificate may be a copy of it that was revoked. The roster is locked.
 func (r *Roster) admits(name string, caller identity.Peer, by Process) error {
 	if err := r.Revoked(caller); err != nil { // it may have happened since the call began
 		return err
 	}
-	if r.isIn(name, caller) && !r.register.isOther(name, roleOf(caller.ID), by) {
+	if r.isIn(name, caller) && r.register.isSame(name, by) {
 		return nil
 	}
 	return r.Admit(caller)

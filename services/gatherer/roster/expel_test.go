@@ -63,8 +63,8 @@ func TestRevokedAreExpelled(t *testing.T) {
 }
 
 // While nobody knows who was revoked, clients that are in attach again, before their sessions end or after: each session breaks now and
-// then. Nobody else comes in: neither other identities, though they may upload in the client's name, nor an earlier certificate, nor a
-// process that another has replaced, nor whoever has been away for longer than its uploads stay, nor who is known to be revoked.
+// then. Nobody else comes in: neither other identities, though they may upload in the client's name, nor an earlier certificate, nor
+// another process, nor whoever has been away for longer than its uploads stay, nor who is known to be revoked.
 func TestClientsThatAreInAttachAgainWithoutManagers(t *testing.T) {
 	unsure, revoked := error(nil), error(nil)
 	f := start(t, policy.Policy{}, func(env *roster.Env) {
@@ -89,6 +89,8 @@ func TestClientsThatAreInAttachAgainWithoutManagers(t *testing.T) {
 	wants("an operator", identity.Peer{ID: operator, Stamp: 7}, "a", true, unsure)
 	wants("an earlier certificate", identity.Peer{ID: alice.ID, Stamp: 6}, "a", true, unsure)
 	wants("a process that was replaced", alice, "older", true, unsure)
+	wants("another process with the same certificate, which may be a copy", alice, "copy", false, unsure)
+	wants("one that does not say which process it is", alice, "", true, unsure)
 	if told := session.Told(); told.Ended != "" {
 		t.Errorf("who is in is told %+v", told)
 	}
