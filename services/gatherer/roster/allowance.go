@@ -2,11 +2,13 @@ package roster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"sync"
 
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
@@ -17,18 +19,26 @@ type allowance struct {
 	mu    sync.Mutex
 	most  uint64 // that it may have on the disk; zero is no bound
 	left  uint64
+	hoped uint64 // what is left if nothing was counted twice
 	drawn uint64 // since the beginning
 	short bool   // less was given than was wanted
 	// unfinished is how many of the bytes on the disk were of files that had not come whole.
 	unfinished uint64
 }
 
-// set sets how many bytes the client may have, how many were taken when so many had been drawn, and how many of these are unfinished.
-func (a *allowance) set(most, taken, drawn, unfinished uint64) {
+// counted is how many bytes a client has on the disk, or was asked for: taken at most, and least if something was counted twice.
+type counted struct {
+	taken, least uint64
+	drawn        uint64 // how many had been drawn when the count began
+	unfinished   uint64 // how many are of files that have not come whole
+}
+
+// set sets how many bytes the client may have, and how many were counted.
+func (a *allowance) set(most uint64, found counted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	taken += a.drawn - drawn
-	a.most, a.left, a.short, a.unfinished = most, most-min(most, taken), false, unfinished
+	taken := found.taken + a.drawn - found.drawn
+	a.most, a.left, a.hoped, a.short, a.unfinished = most, most-min(most, taken), most-min(most, found.least), false, found.unfinished
 }
 
 // has returns how many of the bytes that are wanted there are.
@@ -49,6 +59,7 @@ func (a *allowance) draw(want uint64) uint64 {
 
 func (a *allowance) take(bytes uint64) {
 	a.left -= min(bytes, a.left)
+	a.hoped -= min(bytes, a.hoped)
 	a.drawn += bytes
 }
 
@@ -72,6 +83,8 @@ func (a *allowance) drawAll(want uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case a.most > 0 && want > a.left && want <= a.hoped:
+		return ErrUncounted
 	case a.most > 0 && want > a.left && a.unfinished > 0:
 		return fmt.Errorf("%w (%d of these are of files that have not come whole, which stay for a week)", ErrStored, a.unfinished)
 	case a.most > 0 && want > a.left:
@@ -116,7 +129,7 @@ func (r *Roster) count(name string) error {
 }
 
 // recount finds out how much a client has on the disk, and how much it may still have. What cannot be looked at does not count. What comes
-// or is asked for meanwhile may count twice: too much is seen then, never too little.
+// or is asked for meanwhile may count twice: too much is seen then, never too little. A file that fits if nothing did is not refused for that.
 func (r *Roster) recount(name string) error {
 	r.mu.Lock()
 	client := r.clients[name]
@@ -124,26 +137,48 @@ func (r *Roster) recount(name string) error {
 		r.mu.Unlock()
 		return ErrSession
 	}
-	share, drawn, taken := client.Share, client.allowed.drawnSoFar(), uint64(0)
-	for _, upload := range client.uploads {
-		taken += upload.outstanding()
-	}
+	share, found := client.Share, counted{taken: client.outstanding(), drawn: client.allowed.drawnSoFar()}
 	r.mu.Unlock()
-	var unfinished uint64
 	if share.MaxStored > 0 {
 		stored, partial, err := r.stored(filepath.Join(r.Dir, name))
 		if err != nil {
 			r.Log.Warn("not all that a client has on the disk could be counted", "client", name, "error", err)
 		}
-		taken, unfinished = taken+stored, partial
+		found.taken, found.least, found.unfinished = found.taken+stored, stored, partial
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clients[name] != client {
 		return ErrSession
 	}
-	client.allowed.set(uint64(share.MaxStored), taken, drawn, unfinished)
+	found.least += client.outstanding()
+	client.allowed.set(uint64(share.MaxStored), found)
 	return nil
+}
+
+// countsMost is how often at most it is counted what a client has before it is told to try again.
+const countsMost = 3
+
+// enterCounted is enter once it was counted what a client has, as some of that may have been removed; and again as long as so much comes
+// meanwhile that it is not known whether the file fits.
+func (r *Roster) enterCounted(peer identity.ID, spec sink.Spec, to sink.Sink) (opened Opened, err error) {
+	for range countsMost {
+		if err := r.recount(spec.Client); err != nil {
+			return Opened{}, err
+		}
+		if opened, err = r.enter(peer, spec, to); !errors.Is(err, ErrUncounted) {
+			break
+		}
+	}
+	return opened, err
+}
+
+// outstanding returns how many bytes of a client's uploads count already and are still to come.
+func (c *Client) outstanding() (bytes uint64) {
+	for _, upload := range c.uploads {
+		bytes += upload.outstanding()
+	}
+	return bytes
 }
 
 // hasPart reports whether something is still to come of what the client may have: a stream is asked for the last of that long before it

@@ -3,6 +3,7 @@ package roster_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,41 @@ func TestMaxStoredCountsWhatComesMeanwhile(t *testing.T) {
 		if asked := f.open(alice, stream("s")).Upload.Answer().Credit; asked == 0 || asked > during.left {
 			t.Errorf("%s: a stream is asked for %d bytes, want %d at most", what, asked, during.left)
 		}
+	}
+}
+
+// A file that fits is not refused because bytes that come while its client's are counted may count twice. If they do each time, it is to
+// be tried again.
+func TestMaxStoredCountsNothingTwiceForGood(t *testing.T) {
+	for what, during := range map[string]struct {
+		comes, times int
+		want         error
+	}{
+		"once":      {600_000, 1, nil},
+		"each time": {150_000, 4, roster.ErrUncounted},
+	} {
+		f := start(t, bounded(1_000_000), nil)
+		old := filepath.Join(f.Dir, "alice", "old")
+		f.must(os.Mkdir(filepath.Dir(old), 0o700))
+		f.must(os.WriteFile(old, make([]byte, 350_000), 0o600))
+		alice := f.attach("alice")
+		opened, second := f.open(alice, file("f", 600_000)), file("g", 300_000)
+		if _, err := f.Open(t.Context(), alice.ID, alice.Peer, second, false); !errors.Is(err, roster.ErrStored) {
+			t.Errorf("%s: more than it may: %v", what, err)
+		}
+		f.must(os.Remove(old))
+		f.BeforeCounts(func() {
+			if during.times--; during.times < 0 {
+				return
+			}
+			if err := opened.Upload.Came(make([]byte, during.comes)); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := f.Open(t.Context(), alice.ID, alice.Peer, second, false); !errors.Is(err, during.want) {
+			t.Errorf("%s: a file that fits: %v, want %v", what, err, during.want)
+		}
+		f.open(alice, second)
 	}
 }
 

@@ -35,6 +35,14 @@ func (r *Roster) WhileCounting(happens func()) {
 	}
 }
 
+// BeforeCounts has something happen each time before a client's bytes are counted.
+func (r *Roster) BeforeCounts(happens func()) {
+	r.stored = func(dir string) (bytes, unfinished uint64, err error) {
+		happens()
+		return sink.Stored(dir)
+	}
+}
+
 // CommitWith has uploads that are opened from now on be committed by something else.
 func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
 	r.landIn(func(to sink.Sink) sink.Sink { return committer{to, commit} })

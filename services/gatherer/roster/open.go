@@ -186,10 +186,8 @@ func (r *Roster) open(o *opening, peer identity.ID) (Opened, error) {
 		return Opened{}, errors.Join(err, to.Close())
 	}
 	opened, err := r.enter(peer, o.spec, to)
-	if errors.Is(err, ErrStored) { // some of it may have been removed
-		if err = r.recount(o.spec.Client); err == nil {
-			opened, err = r.enter(peer, o.spec, to)
-		}
+	if errors.Is(err, ErrStored) || errors.Is(err, ErrUncounted) {
+		opened, err = r.enterCounted(peer, o.spec, to)
 	}
 	if err != nil {
 		return Opened{}, errors.Join(err, to.Close())

@@ -31,6 +31,7 @@ var (
 	ErrKept       = fmt.Errorf("there is no room for the client's minimum on the link while those may come back that were cut off: try again in up to %v", policy.PlaceFor)
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
+	ErrUncounted  = errors.New("it is not known yet whether this fits beside what the client has here, as more comes meanwhile: try again")
 	ErrUnfinished = errors.New("not all of it has come yet")
 	ErrStopping   = errors.New("the gatherer stops: try again when it is back")
 )
