@@ -112,20 +112,34 @@ func TestWhoHasTooMuchKeepsNoPlace(t *testing.T) {
 func TestMaxStoredCountsWhatComesMeanwhile(t *testing.T) {
 	for what, during := range map[string]struct {
 		left    uint64
-		happens func(*fixture, *roster.Session, roster.Opened)
+		happens func(*fixture, *roster.Session, roster.Opened) error
 	}{
-		"it comes": {200_000, func(*fixture, *roster.Session, roster.Opened) {}},
-		"it ends":  {200_000, func(f *fixture, alice *roster.Session, opened roster.Opened) { f.ended(alice, opened, 800_000) }},
-		"another ends": {100_000, func(f *fixture, alice *roster.Session, _ roster.Opened) {
-			f.ended(alice, f.zeroes(alice, file("g", 100_000)), 100_000)
+		"it comes": {200_000, func(*fixture, *roster.Session, roster.Opened) error { return nil }},
+		"it ends": {200_000, func(f *fixture, alice *roster.Session, opened roster.Opened) error {
+			return f.ended(alice, opened, 800_000)
+		}},
+		"another ends": {100_000, func(f *fixture, alice *roster.Session, _ roster.Opened) error {
+			opened, err := f.Open(f.Context(), alice.ID, alice.Peer, file("g", 100_000), false)
+			if err == nil {
+				err = opened.Upload.Came(make([]byte, 100_000))
+			}
+			if err == nil {
+				err = f.ended(alice, opened, 100_000)
+			}
+			return err
 		}},
 	} {
 		f := start(t, bounded(1_000_000), nil)
 		alice := f.attach("alice")
 		opened := f.open(alice, file("f", 800_000))
-		f.WhileCounting(func() {
-			f.must(opened.Upload.Came(make([]byte, 800_000)))
-			during.happens(f, alice, opened)
+		f.WhileCounting(func() { // not in the test's goroutine
+			err := opened.Upload.Came(make([]byte, 800_000))
+			if err == nil {
+				err = during.happens(f, alice, opened)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 		})
 		if asked := f.open(alice, stream("s")).Upload.Answer().Credit; asked == 0 || asked > during.left {
 			t.Errorf("%s: a stream is asked for %d bytes, want %d at most", what, asked, during.left)
@@ -168,19 +182,10 @@ func TestMaxStoredCountsNothingTwiceForGood(t *testing.T) {
 	}
 }
 
-// zeroes has all bytes of a file come, which are zero.
-func (f *fixture) zeroes(session *roster.Session, spec sink.Spec) roster.Opened {
-	f.Helper()
-	opened := f.open(session, spec)
-	f.must(opened.Upload.Came(make([]byte, spec.Info.Length)))
-	return opened
-}
-
 // ended has an upload of zeroes finished.
-func (f *fixture) ended(session *roster.Session, opened roster.Opened, length int) {
-	f.Helper()
+func (f *fixture) ended(session *roster.Session, opened roster.Opened, length int) error {
 	_, err := f.finish(session, opened, make([]byte, length))
-	f.must(err)
+	return err
 }
 
 // A new policy's bound holds at once, for who waits because of the former one and for who could have had more by it.

@@ -79,7 +79,11 @@ func TestOneUploadMakesWayForOne(t *testing.T) {
 	slow.Leave(time.Now().Add(-time.Hour))
 	f.Sweep(time.Now()) // it is being closed
 	for i := range 64 {
-		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(time.Duration(-10*max(0, 1-i)) * time.Second))
+		left := time.Hour // from now, however long it takes to open all
+		if i == 0 {
+			left = -10 * time.Second
+		}
+		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(left))
 	}
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
