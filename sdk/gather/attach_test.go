@@ -240,9 +240,10 @@ func wantAskedAgain(t *testing.T, goesOn bool, sessions ...string) {
 	})
 }
 
-// renewed is a gatherer whose sessions end every half hour, and that is away after three of them.
+// renewed is a gatherer whose sessions end after a while, and that is away after three of them.
 type renewed struct {
 	gatherv1.GatherServiceClient
+	lasts    time.Duration
 	sessions int
 }
 
@@ -252,14 +253,33 @@ func (r *renewed) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiSt
 	}
 	r.sessions++
 	session := attach(ctx)
-	time.AfterFunc(30*time.Minute, session.end)
+	time.AfterFunc(r.lasts, session.end)
 	return session, nil
+}
+
+// Which address answered counts for a session: an address that was slow once is tried first again in the next.
+func TestAddressesAreTriedAnewInEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{gatherer: "g", rpc: &renewed{lasts: 30 * time.Minute}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		c.attach()
+		synctest.Wait()
+		c.reach("b")
+		for _, want := range []string{"b", "a"} {
+			if first := c.reachedFirst([]string{"a", "b"})[0]; first != want {
+				t.Errorf("after %d sessions %s is dialled first, want %s", c.rpc.(*renewed).sessions, first, want)
+			}
+			time.Sleep(31 * time.Minute)
+		}
+	})
 }
 
 // A session that ends, as each does now and then, is no reason to be told, as the next begins at once. If it does not, the reason is.
 func TestRenewedSessionIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{gatherer: "g", rpc: new(renewed), options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c := &Client{gatherer: "g", rpc: &renewed{lasts: 30 * time.Minute}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
 		c.life, c.end = context.WithCancel(t.Context())
 		defer c.attached.Wait()
 		defer c.end()

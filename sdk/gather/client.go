@@ -84,7 +84,7 @@ type Client struct {
 	running  map[string]bool // paths of uploads that run
 	named    string          // the gatherer's name, which it has proven or has to prove before anything is sent; empty before it is known
 	changed  chan struct{}   // closed when any of these changes
-	reached  string          // the data address at which the gatherer answered last; empty before it has
+	reached  string          // the data address at which the gatherer answered last in this session; empty before it has
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or with a name, with the identity of a configuration file. ctx
@@ -284,7 +284,11 @@ func (c *Client) hold(heard func()) error {
 		}
 		heard()
 		c.returns.Store(true)
-		c.update(func() { c.told, c.detached, c.reason = told, "", "" })
+		c.update(func() {
+			if c.told, c.detached, c.reason = told, "", ""; !beat {
+				c.reached = "" // what was slow once may be better again
+			}
+		})
 	}
 }
 

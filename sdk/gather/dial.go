@@ -52,8 +52,8 @@ func (c *Client) dialEach(ctx context.Context, addresses []string, dial func(add
 	return failed
 }
 
-// reachedFirst returns addresses in the order in which they are dialled: the one at which the gatherer answered last comes first, as one
-// that is not reached takes seconds each time.
+// reachedFirst returns addresses in the order in which they are dialled: the one at which the gatherer answered last in this session comes
+// first, as one that is not reached takes seconds each time.
 func (c *Client) reachedFirst(addresses []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
