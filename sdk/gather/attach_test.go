@@ -276,24 +276,30 @@ func TestAddressesAreTriedAnewInEachSession(t *testing.T) {
 	})
 }
 
-// A session that ends, as each does now and then, is no reason to be told, as the next begins at once. If it does not, the reason is.
+// A session that ends, as each does now and then, is no reason to be told, as the next begins at once. If it does not, the reason is, and
+// so is why sessions do not last, from the second one in a row.
 func TestRenewedSessionIsNotTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &Client{gatherer: "g", rpc: &renewed{lasts: 30 * time.Minute}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
-		c.life, c.end = context.WithCancel(t.Context())
-		defer c.attached.Wait()
-		defer c.end()
-		begun := time.Now()
-		c.attach()
-		for {
-			now, _ := c.standing()
-			if now.detached != "" {
-				if passed := time.Since(begun); passed < 90*time.Minute || passed > 90*time.Minute+3*time.Second || !strings.Contains(now.detached, "connection refused") {
-					t.Errorf("after %v it is told %q", passed, now.detached)
+	for lasts, want := range map[time.Duration]struct {
+		after time.Duration
+		why   string
+	}{30 * time.Minute: {90 * time.Minute, "connection refused"}, time.Second: {2 * time.Second, "EOF"}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &Client{gatherer: "g", rpc: &renewed{lasts: lasts}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			begun := time.Now()
+			c.attach()
+			for {
+				now, _ := c.standing()
+				if now.detached != "" {
+					if passed := time.Since(begun); passed < want.after || passed > want.after+900*time.Millisecond || !strings.Contains(now.detached, want.why) {
+						t.Errorf("sessions of %v: after %v it is told %q", lasts, passed, now.detached)
+					}
+					return
 				}
-				return
+				<-now.changed
 			}
-			<-now.changed
-		}
-	})
+		})
+	}
 }

@@ -180,6 +180,9 @@ func (c *Client) attach() {
 	})
 }
 
+// lasting is how long a session goes on at least, unless something is wrong.
+const lasting = time.Minute
+
 // Pauses before the gatherer is asked again.
 const (
 	firstPause = 100 * time.Millisecond
@@ -190,14 +193,28 @@ const (
 func (c *Client) keepAttached() {
 	wait, known, begun := firstPause, false, time.Now()
 	var missed time.Time // since when the gatherer is not reached; zero while it is
+	short := 0           // how many sessions in a row have not lasted
 	for c.life.Err() == nil {
-		had := false
-		err := c.hold(func() { wait, known, had, missed = firstPause, true, true, time.Time{} })
+		var heard time.Time // first in this session; zero if there is none
+		err := c.hold(func() {
+			if heard.IsZero() {
+				heard = time.Now()
+			}
+			wait, known, missed = firstPause, true, time.Time{}
+		})
+		switch {
+		case heard.IsZero():
+		case time.Since(heard) < lasting:
+			short++
+		default:
+			short = 0
+		}
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
 		c.update(func() {
-			if c.told, c.detached, c.reason = nil, "", ""; !had { // each session ends now and then, and the next begins at once
+			c.told, c.detached, c.reason = nil, "", ""
+			if heard.IsZero() || short > 1 { // else it has ended as each does now and then, and the next begins at once
 				c.detached, c.reason = reasonFor(err), uplink.Reason(err)
 			}
 		})
