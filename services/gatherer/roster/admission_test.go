@@ -277,7 +277,7 @@ func TestPlacesThatAreKept(t *testing.T) {
 }
 
 // A client keeps its place while the gatherer reads what it has already of files that the client opens or asks for, and while the end of a file waits
-// for the commands of others.
+// for commands.
 func TestPlaceIsKeptWhileTheGathererIsBusy(t *testing.T) {
 	f := start(t, limited(policy.Queue), func(env *roster.Env) { env.Exec = []string{"true"} })
 	first := f.attach("large-1")
