@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -237,4 +238,68 @@ func wantAskedAgain(t *testing.T, goesOn bool, sessions ...string) {
 			t.Errorf("%v, asked in %v", err, gatherer.sessions)
 		}
 	})
+}
+
+// renewed is a gatherer whose sessions end after a while, and that is away after three of them.
+type renewed struct {
+	gatherv1.GatherServiceClient
+	lasts    time.Duration
+	sessions int
+}
+
+func (r *renewed) Attach(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStreamingClient[gatherv1.AttachRequest, gatherv1.AttachResponse], error) {
+	if r.sessions == 3 {
+		return nil, status.Error(codes.Unavailable, "connection refused")
+	}
+	r.sessions++
+	session := attach(ctx)
+	time.AfterFunc(r.lasts, session.end)
+	return session, nil
+}
+
+// Which address answered counts for a session: an address that was slow once is tried first again in the next.
+func TestAddressesAreTriedAnewInEachSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{gatherer: "g", rpc: &renewed{lasts: 30 * time.Minute}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		c.attach()
+		synctest.Wait()
+		c.reach("b")
+		for _, want := range []string{"b", "a"} {
+			if first := c.reachedFirst([]string{"a", "b"})[0]; first != want {
+				t.Errorf("after %d sessions %s is dialled first, want %s", c.rpc.(*renewed).sessions, first, want)
+			}
+			time.Sleep(31 * time.Minute)
+		}
+	})
+}
+
+// A session that ends, as each does now and then, is no reason to be told, as the next begins at once. If it does not, the reason is, and
+// so is why sessions do not last, from the second one in a row.
+func TestRenewedSessionIsNotTold(t *testing.T) {
+	for lasts, want := range map[time.Duration]struct {
+		after time.Duration
+		why   string
+	}{30 * time.Minute: {90 * time.Minute, "connection refused"}, time.Second: {2 * time.Second, "EOF"}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &Client{gatherer: "g", rpc: &renewed{lasts: lasts}, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+			c.life, c.end = context.WithCancel(t.Context())
+			defer c.attached.Wait()
+			defer c.end()
+			begun := time.Now()
+			c.attach()
+			for {
+				now, _ := c.standing()
+				if now.detached != "" {
+					if passed := time.Since(begun); passed < want.after || passed > want.after+900*time.Millisecond || !strings.Contains(now.detached, want.why) {
+						t.Errorf("sessions of %v: after %v it is told %q", lasts, passed, now.detached)
+					}
+					return
+				}
+				<-now.changed
+			}
+		})
+	}
 }

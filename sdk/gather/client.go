@@ -84,6 +84,7 @@ type Client struct {
 	running  map[string]bool // paths of uploads that run
 	named    string          // the gatherer's name, which it has proven or has to prove before anything is sent; empty before it is known
 	changed  chan struct{}   // closed when any of these changes
+	reached  string          // the data address at which the gatherer answered last in this session; empty before it has
 }
 
 // Open returns a client of the gatherer at an address, as host:port, or with a name, with the identity of a configuration file. ctx
@@ -179,6 +180,9 @@ func (c *Client) attach() {
 	})
 }
 
+// lasting is how long a session goes on at least, unless something is wrong.
+const lasting = time.Minute
+
 // Pauses before the gatherer is asked again.
 const (
 	firstPause = 100 * time.Millisecond
@@ -189,12 +193,31 @@ const (
 func (c *Client) keepAttached() {
 	wait, known, begun := firstPause, false, time.Now()
 	var missed time.Time // since when the gatherer is not reached; zero while it is
+	short := 0           // how many sessions in a row have not lasted
 	for c.life.Err() == nil {
-		err := c.hold(func() { wait, known, missed = firstPause, true, time.Time{} })
+		var heard time.Time // first in this session; zero if there is none
+		err := c.hold(func() {
+			if heard.IsZero() {
+				heard = time.Now()
+			}
+			wait, known, missed = firstPause, true, time.Time{}
+		})
+		switch {
+		case heard.IsZero():
+		case time.Since(heard) < lasting:
+			short++
+		default:
+			short = 0
+		}
 		if !known {
 			err = c.noGatherer(err, time.Since(begun))
 		}
-		c.update(func() { c.told, c.detached, c.reason = nil, reasonFor(err), uplink.Reason(err) })
+		c.update(func() {
+			c.told, c.detached, c.reason = nil, "", ""
+			if heard.IsZero() || short > 1 { // else it has ended as each does now and then, and the next begins at once
+				c.detached, c.reason = reasonFor(err), uplink.Reason(err)
+			}
+		})
 		if final(err) {
 			c.update(func() { c.err = sdk.Reported(err) })
 			return
@@ -278,7 +301,11 @@ func (c *Client) hold(heard func()) error {
 		}
 		heard()
 		c.returns.Store(true)
-		c.update(func() { c.told, c.detached, c.reason = told, "", "" })
+		c.update(func() {
+			if c.told, c.detached, c.reason = told, "", ""; !beat {
+				c.reached = "" // what was slow once may be better again
+			}
+		})
 	}
 }
 

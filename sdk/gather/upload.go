@@ -11,7 +11,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
-	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
@@ -29,8 +28,8 @@ type Progress struct {
 	// Stored is up to where a stream is on the gatherer's disk, as far as is known; zero for a file.
 	Stored uint64
 	// Attached is whether the gatherer has let the client in. If it has not, Detached is why: the last error, for the
-	// user; empty before there was one. DetachedReason is the reason that the gatherer gave, for programs, as PLACE_KEPT;
-	// empty if it has not answered.
+	// user; empty before there was one, and while a session that has ended is renewed. DetachedReason is the reason that
+	// the gatherer gave, for programs, as PLACE_KEPT; empty if it has not answered.
 	Attached                 bool
 	Detached, DetachedReason string
 	// Connections is how many data connections the gatherer asks for.
@@ -385,19 +384,6 @@ func (u *upload) feed(ctx context.Context, answer *gatherv1.OpenUploadResponse) 
 	defer steered.Wait()
 	defer stop()
 	return feeding.Run(first)
-}
-
-func (u *upload) dial(ctx context.Context, answer *gatherv1.OpenUploadResponse, hello relay.Hello) (*link.Conn, relay.Welcome, error) {
-	failed := errors.New("the gatherer has no data port")
-	for _, address := range answer.GetAddresses() {
-		peer := identity.ID{Role: identity.Gatherer, Name: answer.GetGatherer()}
-		conn, welcome, err := link.Dial(ctx, u.client.dialer, address, u.client.uplink.Security(), peer, hello)
-		if err == nil {
-			return conn, welcome, nil
-		}
-		failed = fmt.Errorf("the gatherer's data port at %s: %w", address, err)
-	}
-	return nil, relay.Welcome{}, failed
 }
 
 // steer does what the gatherer says while the upload is fed.

@@ -158,15 +158,19 @@ func (a *app) gatherWatch() *cobra.Command {
 	})
 }
 
-// keepWatching watches again while a gatherer that was seen is away, and says so once each time.
+// keepWatching watches again while a gatherer that was seen is away, and says so once each time. Every watch ends after a while: that is
+// only told if the next does not begin at once.
 func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen func()) error) error {
 	begun, told := false, false
 	for {
-		err := watch(func() { begun, told = true, false })
-		if !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil {
+		from, here := time.Now(), false
+		err := watch(func() { begun, here, told = true, true, false })
+		switch {
+		case !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil:
 			return interrupted(ctx, err)
-		}
-		if !told {
+		case here && time.Since(from) > awayPause:
+			continue
+		case !told:
 			told = true
 			shown.end() // draw below the line from now on
 			fmt.Fprintf(a.stderr, "the gatherer is away, and is asked again: %v\n", err)

@@ -100,3 +100,31 @@ func TestGathererThatDoesNotAnswerIsNamed(t *testing.T) {
 		}
 	})
 }
+
+// A watch that ends because its connection is renewed, as each is now and then, goes on without a word. If the gatherer is away, that is
+// said.
+func TestRenewedWatchIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		a, shown := &app{stderr: &said}, &screen{to: &said}
+		ended, times := &sdk.Error{Code: sdk.Unavailable, Message: "error reading from server: EOF"}, 0
+		err := a.keepWatching(t.Context(), shown, func(seen func()) error {
+			if said.Len() > 0 && times < 4 {
+				t.Errorf("it says %q", said.String())
+			}
+			switch times++; times {
+			case 1, 2, 3:
+				seen()
+				time.Sleep(30 * time.Minute)
+				return ended
+			case 4:
+				time.Sleep(5 * time.Second)
+				return &sdk.Error{Code: sdk.Unavailable, Message: "connection refused"}
+			}
+			return errors.New("gone")
+		})
+		if want := "the gatherer is away, and is asked again: connection refused\n"; said.String() != want || times != 5 {
+			t.Errorf("%v after %d times, and it says %q, want %q", err, times, said.String(), want)
+		}
+	})
+}

@@ -152,7 +152,7 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List, gr
 	}
 	return roster.New(roster.Env{
 		Log: env.Log, Dir: config.Store.Dir, Policy: agreed, Grace: config.Store.Grace.Std(),
-		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Groups: grants.Of, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Finished: metrics.finished, Established: metrics.establish,
+		Reserve: uint64(config.Store.Reserve), Revoked: revocations.Revoked, Admit: revocations.Admit, Groups: grants.Of, Memory: windowMemory(uint64(config.Data.Memory), os.DirFS("/")), Finished: metrics.finished, Established: metrics.establish,
 		Exec: config.Exec, ExecTime: config.ExecTime.Std(),
 		Retention: sink.Retention{Age: config.Store.KeepFor.Std(), Bytes: uint64(config.Store.KeepBytes)},
 	})

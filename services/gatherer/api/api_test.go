@@ -89,7 +89,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
 		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrLabels, roster.ErrRefused, roster.ErrKept, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
 		roster.ErrStopping, roster.ErrStale, gathered.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
-		roster.ErrDisk, roster.ErrUnwritable,
+		roster.ErrDisk, roster.ErrUnwritable, roster.ErrUncounted,
 	} {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
 			t.Errorf("%v is %v", err, code)

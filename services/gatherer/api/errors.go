@@ -42,6 +42,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrKept, Code: codes.Unavailable, Reason: "PLACE_KEPT"},
 	{Err: roster.ErrCrowded, Code: codes.ResourceExhausted, Reason: "TOO_MANY"},
 	{Err: roster.ErrStored, Code: codes.ResourceExhausted, Reason: "STORED_TOO_MUCH"},
+	{Err: roster.ErrUncounted, Code: codes.Unavailable, Reason: "BUSY"},
 	{Err: roster.ErrUnfinished, Code: codes.Aborted, Reason: "UNFINISHED"},
 	{Err: roster.ErrStopping, Code: codes.Unavailable, Reason: "STOPPING"},
 	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},

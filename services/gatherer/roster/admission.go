@@ -89,8 +89,9 @@ func (c *Client) begins(goesOn bool) time.Time {
 	return time.Now()
 }
 
-// isHeldUp reports whether it is because of the gatherer that a client brings nothing.
-func (c *Client) isHeldUp(now time.Time) bool {
+// isHeldUp reports whether it is because of the gatherer that a client brings nothing; reads is whether it reads what it has of the client's
+// already.
+func (c *Client) isHeldUp(now time.Time, reads bool) bool {
 	if c.order.paused == TooMuch {
 		return false // it is for the client to remove something
 	}
@@ -99,7 +100,7 @@ func (c *Client) isHeldUp(now time.Time) bool {
 			return true
 		}
 	}
-	return c.waitsFor(now) == DiskFull
+	return reads || c.concluding > 0 || c.waitsFor(now) == DiskFull
 }
 
 // isBehind reports whether a client that attaches has to wait because others do that come before it. If whoever fits were let in past
@@ -124,13 +125,17 @@ func (r *Roster) Review() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rules, revision := r.Policy.Get()
-	now, attached := time.Now(), r.attached()
+	now, attached, reading, recount := time.Now(), r.attached(), r.reading(), false
 	for _, client := range attached {
 		groups, _ := r.groupsOf(client.Name, client.session.Peer) // they were known when it attached
 		client.share(rules, revision, groups)
+		recount = recount || client.hasNewBound()
 		client.repace()
 		client.limit(now)
-		client.look(now)
+		client.look(now, reading[client.Name])
+	}
+	if recount {
+		r.haveCounted()
 	}
 	inTurn := slices.Concat(attached, r.missed(now))
 	slices.SortStableFunc(inTurn, func(a, b *Client) int {
@@ -211,11 +216,11 @@ func (c *Client) share(rules policy.Policy, revision uint64, groups []string) {
 }
 
 // look notes whether a client that gave up its place goes on, and does not count the time in which the gatherer holds it up.
-func (c *Client) look(now time.Time) {
+func (c *Client) look(now time.Time, reads bool) {
 	switch {
 	case c.yielded && c.silent(now) < policy.PlaceFor:
 		c.yielded, c.queued, c.waits = false, true, now // if it kept its first turn, it would come before those that waited meanwhile
-	case !c.yielded && c.isHeldUp(now):
+	case !c.yielded && c.isHeldUp(now, reads):
 		c.brought = now
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/groupcast/groupcast/internal/bytesize"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
@@ -272,4 +274,50 @@ func TestPlacesThatAreKept(t *testing.T) {
 	f.free.Store(1 << 30)
 	f.LookAtDisk()
 	f.wantPaused("with room", map[string]string{"large-2": roster.Queued})
+}
+
+// A client keeps its place while the gatherer reads what it has already of files that the client opens or asks for, and while the end of a file waits
+// for commands.
+func TestPlaceIsKeptWhileTheGathererIsBusy(t *testing.T) {
+	f := start(t, limited(policy.Queue), func(env *roster.Env) { env.Exec = []string{"true"} })
+	first := f.attach("large-1")
+	f.attach("large-2")
+	silent := func(what string) {
+		f.Helper()
+		f.BringNothing("large-1", time.Hour)
+		f.wantPaused(what, map[string]string{"large-2": roster.Queued})
+	}
+	f.openAlone(first, file("f", 7), func() { silent("it is opened") })
+	read, err := f.Reading(t.Context(), "large-1")
+	f.must(err)
+	silent("it is looked for")
+	read()
+
+	opened, done := f.open(first, file("f", 7)), f.CommandsWait()
+	f.must(opened.Upload.Came([]byte("content")))
+	var finishing errgroup.Group
+	finishing.Go(func() error {
+		_, err := f.finish(first, opened, []byte("content"))
+		return err
+	})
+	f.isForgotten()
+	silent("commands wait")
+	done()
+	f.must(finishing.Wait())
+	f.BringNothing("large-1", time.Hour)
+	f.wantPaused("it is done", nil)
+}
+
+// isForgotten waits until no upload is open.
+func (f *fixture) isForgotten() {
+	f.Helper()
+	for end := time.Now().Add(20 * time.Second); ; <-time.After(time.Millisecond) {
+		uploads, _, _ := f.Known()
+		if uploads == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			f.Fatalf("%d uploads are open", uploads)
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package roster_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/policy"
@@ -58,4 +60,48 @@ func TestRevokedAreExpelled(t *testing.T) {
 	if again.Upload != opened.Upload || again.Offset != 3 {
 		t.Errorf("it goes on at %d", again.Offset)
 	}
+}
+
+// While nobody knows who was revoked, clients that are in attach again, before their sessions end or after: each session breaks now and
+// then. Nobody else comes in: neither other identities, though they may upload in the client's name, nor an earlier certificate, nor
+// another process, nor whoever has been away for longer than its uploads stay, nor who is known to be revoked.
+func TestClientsThatAreInAttachAgainWithoutManagers(t *testing.T) {
+	unsure, revoked := error(nil), error(nil)
+	f := start(t, policy.Policy{}, func(env *roster.Env) {
+		env.Revoked = func(identity.Peer) error { return revoked }
+		env.Admit = func(identity.Peer) error { return cmp.Or(revoked, unsure) }
+	})
+	alice, bob := identity.Peer{ID: member("alice"), Stamp: 7}, identity.Peer{ID: member("bob"), Stamp: 7}
+	wants := func(what string, caller identity.Peer, by string, returns bool, want error) *roster.Session {
+		t.Helper()
+		session, err := f.Attach("alice", nil, caller, roster.Process{Incarnation: by, Returns: returns})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		return session
+	}
+	wants("before", alice, "older", false, nil)
+	session := wants("before", alice, "a", false, nil)
+	unsure = errors.New("nobody knows")
+	if _, err := f.Attach("bob", nil, bob, roster.Process{}); !errors.Is(err, unsure) {
+		t.Errorf("a newcomer: %v", err)
+	}
+	wants("an operator", identity.Peer{ID: operator, Stamp: 7}, "a", true, unsure)
+	wants("an earlier certificate", identity.Peer{ID: alice.ID, Stamp: 6}, "a", true, unsure)
+	wants("a process that was replaced", alice, "older", true, unsure)
+	wants("another process with the same certificate, which may be a copy", alice, "copy", false, unsure)
+	wants("one that does not say which process it is", alice, "", true, unsure)
+	if told := session.Told(); told.Ended != "" {
+		t.Errorf("who is in is told %+v", told)
+	}
+	session = wants("beside its session", alice, "a", true, nil)
+	session.CutOff()
+	f.Sweep(time.Now().Add(30 * time.Second))
+	session = wants("after it was cut off", alice, "a", true, nil)
+	revoked = errGone
+	wants("it was revoked", alice, "a", true, errGone)
+	revoked = nil
+	session.CutOff()
+	f.Sweep(time.Now().Add(2 * time.Minute))
+	wants("it was away for long", alice, "a", true, unsure)
 }

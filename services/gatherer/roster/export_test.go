@@ -25,6 +25,24 @@ var Segment = segment
 // RecountAll looks at clients again that have too much on the disk.
 func (r *Roster) RecountAll() { r.recountAll() }
 
+// WhileCounting has something happen the next time that a client's bytes were counted, before that is known.
+func (r *Roster) WhileCounting(happens func()) {
+	r.stored = func(dir string) (bytes, unfinished uint64, err error) {
+		r.stored = sink.Stored
+		bytes, unfinished, err = sink.Stored(dir)
+		happens()
+		return bytes, unfinished, err
+	}
+}
+
+// BeforeCounts has something happen each time before a client's bytes are counted.
+func (r *Roster) BeforeCounts(happens func()) {
+	r.stored = func(dir string) (bytes, unfinished uint64, err error) {
+		happens()
+		return sink.Stored(dir)
+	}
+}
+
 // CommitWith has uploads that are opened from now on be committed by something else.
 func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
 	r.landIn(func(to sink.Sink) sink.Sink { return committer{to, commit} })
@@ -206,6 +224,18 @@ func (r *Roster) Reading(ctx context.Context, client string) (done func(), err e
 		all = append(all, one)
 	}
 	return done, nil
+}
+
+// CommandsWait has as many commands wait as may, until done is called.
+func (r *Roster) CommandsWait() (done func()) {
+	for range cap(r.commands.known) {
+		r.commands.known <- struct{}{}
+	}
+	return func() {
+		for range cap(r.commands.known) {
+			<-r.commands.known
+		}
+	}
 }
 
 // Readers returns how many clients have something read.

@@ -97,6 +97,7 @@ func (u *Upload) conclude(asked *finish) {
 	r := u.roster
 	r.mu.Lock()
 	r.forget(u)
+	u.client.concluding++
 	if asked.err == nil {
 		r.finished.add(u.ID, finished{u.client.Name, asked})
 	}
@@ -108,6 +109,9 @@ func (u *Upload) conclude(asked *finish) {
 		r.Log.Warn("an upload could not be finished", "client", u.client.Name, "path", u.spec.Path, "error", asked.err)
 	}
 	r.runFor(u.client.Name, u.sink.Placed()) // also of a bundle that has not appeared whole
+	r.mu.Lock()
+	u.client.concluding--
+	r.mu.Unlock()
 	close(asked.done)
 	u.stop()
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/object"
-	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -85,22 +84,25 @@ func (r *Roster) begin(session string, peer identity.ID, spec *sink.Spec, replac
 		return known.resume(peer, begins), nil, nil
 	}
 	defer r.mu.Unlock()
-	if known == nil && r.openOf(client) >= maxUploads {
-		if known = client.longestLeft(time.Now().Add(-leftLong)); known == nil {
-			return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
-		}
-	}
 	if r.life.Err() != nil {
 		return Opened{}, nil, ErrStopping
 	}
+	if known == nil && r.openOf(client) >= maxUploads {
+		left := client.longestLeft(time.Now().Add(-leftLong))
+		if left == nil {
+			return Opened{}, nil, fmt.Errorf("%w: %d uploads of %s", ErrCrowded, maxUploads, client.Name)
+		}
+		r.forget(left) // it makes way for one alone
+		r.closeBeside(left)
+	}
 	next := &opening{spec: *spec, replace: replace, done: make(chan struct{})}
 	r.openings[at] = next
-	share, ending := client.Share, r.ending[at]
+	ending := r.ending[at]
 	r.running.Go(func() {
 		if ending != nil {
 			<-ending.stopped
 		}
-		r.carryOut(at, next, known, share, peer)
+		r.carryOut(at, next, known, peer)
 	})
 	return Opened{}, next, nil
 }
@@ -129,9 +131,9 @@ func (c *Client) longestLeft(since time.Time) (longest *Upload) {
 	return longest
 }
 
-// carryOut opens an upload in place of one that is known: of another content, one that cannot go on, or one that makes way. If the
-// known one is of the same content, the client is told why it failed instead: opened anew, it would fail again and again.
-func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Share, peer identity.ID) {
+// carryOut opens an upload, in place of one that is known if it is of another content or cannot go on. If the known one is of the same
+// content, the client is told why it failed instead: opened anew, it would fail again and again.
+func (r *Roster) carryOut(at place, o *opening, known *Upload, peer identity.ID) {
 	if known != nil {
 		r.drop(known)
 		if known.spec == o.spec {
@@ -139,7 +141,7 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 		}
 	}
 	if o.err == nil {
-		o.opened, o.err = r.openInTurn(o, share, peer)
+		o.opened, o.err = r.openInTurn(o, peer)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,17 +154,17 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, share policy.Shar
 }
 
 // openInTurn opens an upload once few enough others are being opened.
-func (r *Roster) openInTurn(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
+func (r *Roster) openInTurn(o *opening, peer identity.ID) (Opened, error) {
 	done, err := r.readers.turn(r.life, o.spec.Client)
 	if err != nil {
 		return Opened{}, ErrStopping
 	}
 	defer done()
-	return r.open(o, share, peer)
+	return r.open(o, peer)
 }
 
 // open looks whether the file is there already, and makes the sink if not.
-func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened, error) {
+func (r *Roster) open(o *opening, peer identity.ID) (Opened, error) {
 	if !o.replace {
 		found, err := sink.Existing(r.life, r.Dir, o.spec)
 		if err != nil {
@@ -180,14 +182,12 @@ func (r *Roster) open(o *opening, share policy.Share, peer identity.ID) (Opened,
 	if o.spec.Stream { // bytes that were asked for before and have not come no longer count
 		count = r.recount
 	}
-	if err := count(o.spec.Client, share); err != nil {
+	if err := count(o.spec.Client); err != nil {
 		return Opened{}, errors.Join(err, to.Close())
 	}
 	opened, err := r.enter(peer, o.spec, to)
-	if errors.Is(err, ErrStored) { // some of it may have been removed
-		if err = r.recount(o.spec.Client, share); err == nil {
-			opened, err = r.enter(peer, o.spec, to)
-		}
+	if errors.Is(err, ErrStored) || errors.Is(err, ErrUncounted) {
+		opened, err = r.enterCounted(peer, o.spec, to)
 	}
 	if err != nil {
 		return Opened{}, errors.Join(err, to.Close())

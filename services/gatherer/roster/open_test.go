@@ -3,6 +3,7 @@ package roster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,4 +68,31 @@ func TestWhatWasThereIsLookedForAgain(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	f.open(alice, spec)
+}
+
+// Where a client has too many uploads, one that was left alone makes way for one other, also while that waits until it can be opened.
+func TestOneUploadMakesWayForOne(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	alice := f.attach("alice")
+	slow := f.open(alice, stream("slow")).Upload
+	release := slow.Hold()
+	slow.Leave(time.Now().Add(-time.Hour))
+	f.Sweep(time.Now()) // it is being closed
+	for i := range 64 {
+		left := time.Hour // from now, however long it takes to open all
+		if i == 0 {
+			left = -10 * time.Second
+		}
+		f.open(alice, stream(fmt.Sprint(i))).Upload.Leave(time.Now().Add(left))
+	}
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := f.Open(short, alice.ID, alice.Peer, stream("slow"), false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it is opened before it is closed: %v", err)
+	}
+	if _, err := f.Open(t.Context(), alice.ID, alice.Peer, stream("too many"), false); !errors.Is(err, roster.ErrCrowded) {
+		t.Errorf("a second one: %v", err)
+	}
+	release()
+	f.open(alice, stream("slow"))
 }

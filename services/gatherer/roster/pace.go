@@ -81,3 +81,14 @@ func (p *pace) draw(now time.Time, want uint64) uint64 {
 	p.level -= given
 	return uint64(given)
 }
+
+// repace bounds what the client is asked for by its share and its part of the link. If that bound is new, it asks at once for what
+// the client may send now.
+func (c *Client) repace() {
+	if !c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) {
+		return
+	}
+	for _, upload := range c.uploads {
+		upload.askForMore()
+	}
+}

@@ -76,3 +76,20 @@ func (r *readers) leave(client string, own *ownReaders) {
 		delete(r.own, client)
 	}
 }
+
+// reading returns the clients that wait until something is opened or looked for: what is there already is read, which may take long. The
+// roster is locked.
+func (r *Roster) reading() map[string]bool {
+	clients := make(map[string]bool)
+	for at, o := range r.openings {
+		if o.ended.IsZero() {
+			clients[at.client] = true
+		}
+	}
+	r.readers.mu.Lock()
+	defer r.readers.mu.Unlock()
+	for client := range r.readers.own {
+		clients[client] = true
+	}
+	return clients
+}

@@ -157,6 +157,13 @@ func (r *register) isOther(client string, role identity.Role, by Process) bool {
 	return by.Returns && by.Incarnation != "" && e.mark != markOf(by.Incarnation)
 }
 
+// isSame reports whether a process is the one that a client was last.
+func (r *register) isSame(client string, by Process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return by.Incarnation != "" && r.entries[client].mark == markOf(by.Incarnation)
+}
+
 // enter notes which process a client is from now on, and of which role, unless role is empty. That outlives a kill, except while the
 // file has to be rewritten; after save it outlives a power cut.
 func (r *register) enter(client string, role identity.Role, by Process) error {

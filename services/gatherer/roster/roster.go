@@ -31,6 +31,7 @@ var (
 	ErrKept       = fmt.Errorf("there is no room for the client's minimum on the link while those may come back that were cut off: try again in up to %v", policy.PlaceFor)
 	ErrCrowded    = errors.New("there are too many clients or uploads")
 	ErrStored     = errors.New("the client has as many bytes here as it may: remove some, or raise maxStored in the policy")
+	ErrUncounted  = errors.New("it is not known yet whether this fits beside what the client has here, as more comes meanwhile: try again")
 	ErrUnfinished = errors.New("not all of it has come yet")
 	ErrStopping   = errors.New("the gatherer stops: try again when it is back")
 )
@@ -56,6 +57,8 @@ type Env struct {
 	Memory int
 	// Revoked says why a peer's certificate counts no more; nil revokes nobody.
 	Revoked func(identity.Peer) error
+	// Admit says why a peer may not come in anew, also if it is not known who was revoked; nil lets in whoever was not.
+	Admit func(identity.Peer) error
 	// Groups returns which groups a member may join; nil knows of none.
 	Groups func(member string) ([]string, error)
 	// Retention says how long what came stays.
@@ -90,12 +93,14 @@ type Roster struct {
 	observed time.Time      // when the controller asked last; at first, when the roster was made
 	running  sync.WaitGroup // what uploads do, and what is run for them
 
-	life     context.Context // of what goes on even if the client that asked for it is gone
-	end      context.CancelFunc
-	readers  *readers
-	commands commands
-	due      []due // that an earlier process has left
-	openSink func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
+	life      context.Context // of what goes on even if the client that asked for it is gone
+	end       context.CancelFunc
+	readers   *readers
+	commands  commands
+	due       []due // that an earlier process has left
+	openSink  func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
+	uncounted chan struct{} // holds one while a client's bytes are to be counted because of a new policy
+	stored    func(dir string) (bytes, unfinished uint64, err error)
 }
 
 // New returns a roster without clients. From the register it knows which processes clients were before.
@@ -115,13 +120,16 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open,
+		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored, uncounted: make(chan struct{}, 1),
 	}
 	if r.Free == nil {
 		r.Free = freeOn
 	}
 	if r.Revoked == nil {
 		r.Revoked = func(identity.Peer) error { return nil }
+	}
+	if r.Admit == nil {
+		r.Admit = r.Revoked
 	}
 	if r.Groups == nil {
 		r.Groups = func(string) ([]string, error) { return nil, nil }
@@ -158,10 +166,12 @@ type Client struct {
 	allowed allowance
 	paced   pace
 	part    window.Rate // of the link, where no window is that small; else zero
-	tooMany excess      // of connections of all uploads together, beyond its share
-	noRoom  time.Time   // when the disk last had no room for one of its files
-	seen    Seen
-	looked  time.Time // when the controller last observed it
+	// concluding is how many uploads have ended whose client is not told so yet, as commands wait.
+	concluding int
+	tooMany    excess    // of connections of all uploads together, beyond its share
+	noRoom     time.Time // when the disk last had no room for one of its files
+	seen       Seen
+	looked     time.Time // when the controller last observed it
 }
 
 // directive is what a client is told.
@@ -217,7 +227,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.Revoked(caller); err != nil { // it may have happened since the call began
+	if err := r.admits(name, caller, by); err != nil {
 		return nil, err
 	}
 	if err := r.isFree(name, peer); err != nil {
@@ -335,17 +345,6 @@ func (s *Session) Told() Told {
 	return Told{Connections: s.client.perUpload(), Paused: s.client.order.paused, Ended: s.ended, Changed: s.change}
 }
 
-// repace bounds what the client is asked for by its share and its part of the link. If that bound is new, it asks at once for what
-// the client may send now.
-func (c *Client) repace() {
-	if !c.paced.set(uint64(c.Share.Max), uint64(c.part), c.active()) {
-		return
-	}
-	for _, upload := range c.uploads {
-		upload.askForMore()
-	}
-}
-
 // perUpload returns how many connections each upload should have.
 func (c *Client) perUpload() int { return max(1, c.order.connections/max(1, c.active())) }
 
@@ -397,6 +396,7 @@ const sweepEvery = time.Second
 func (r *Roster) Run(ctx context.Context) error {
 	r.running.Go(func() { r.keepRegister(ctx) })
 	r.running.Go(func() { r.runDue(r.due) })
+	r.running.Go(func() { r.keepCounted(ctx) })
 	ticker, pacing := time.NewTicker(sweepEvery), time.NewTicker(pacePiece)
 	defer ticker.Stop()
 	defer pacing.Stop()
@@ -439,38 +439,6 @@ func (r *Roster) drawAll() {
 			upload.askForMore()
 		}
 	}
-}
-
-// sweep ends the uploads of clients that are gone, and those that were left alone, and forgets clients that are gone. What is being finished
-// comes to its end first: a client that is back then is told what came of it.
-func (r *Roster) sweep(now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forgetOpenings(now)
-	for name, client := range r.clients {
-		isGone := client.session == nil && now.Sub(client.left) >= r.Grace
-		for _, upload := range client.uploads {
-			if isGone && !upload.isFinishing() || upload.isLeft(now.Add(-r.Grace)) {
-				r.forget(upload)
-				r.closeBeside(upload)
-			}
-		}
-		if isGone && !client.isHere(now) && len(client.uploads) == 0 {
-			delete(r.clients, name)
-		}
-	}
-}
-
-// closeBeside closes a forgotten upload in the background. Whoever opens its path again waits until it is closed. The roster is locked.
-func (r *Roster) closeBeside(u *Upload) {
-	at := place{u.spec.Client, u.spec.Path}
-	r.ending[at] = u
-	r.running.Go(func() {
-		u.close()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.ending, at)
-	})
 }
 
 // Stopping is closed when the gatherer stops.
