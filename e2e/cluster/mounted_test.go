@@ -20,9 +20,7 @@ const mountedNodePort = 30495
 // has cert-manager write. They wait until it is there, and the command says for what. Then all parts get in, and a caller by way of Envoy.
 func TestQMountedCertificate(t *testing.T) {
 	t.Parallel()
-	r := small("mounted", "manager.tls.existingSecret=groupcast-managers", "dataPlane.hostNetwork=false", "agent.cache.size=64Mi",
-		fmt.Sprintf("envoy.enabled=true,envoy.service.type=NodePort,envoy.service.nodePort=%d,tests.agents=%d", mountedNodePort, nodes))
-	r.port = mountedNodePort
+	r := small("mounted", "manager.tls.existingSecret=groupcast-managers", "agent.enabled=false")
 	mustKubectl(t, "create", "namespace", r.namespace)
 	mustKubectl(t, "label", "namespace", r.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	r.install(t)
@@ -30,6 +28,10 @@ func TestQMountedCertificate(t *testing.T) {
 	issued := issuedByAnother(t)
 	r.kubectl(t, "create", "secret", "generic", "groupcast-managers",
 		"--from-file=tls.crt="+issued.Certificate, "--from-file=tls.key="+issued.Key, "--from-file=ca.crt="+issued.Authorities)
+	r.kubectl(t, "delete", "pod", "mounted-groupcast-manager-0") // or Kubernetes looks for it again after some two minutes
+	r.port = mountedNodePort
+	r.values = append(r.values, "agent.enabled=true", "dataPlane.hostNetwork=false", "agent.cache.size=64Mi",
+		fmt.Sprintf("envoy.enabled=true,envoy.service.type=NodePort,envoy.service.nodePort=%d,tests.agents=%d", mountedNodePort, nodes))
 	r.apply(t)
 	r.check(t)
 	client, err := sdk.Open(r.operator(t))
