@@ -19,8 +19,8 @@ func (r *rearrangement) losesStream(delivery view.Delivery, before, after *tree.
 	if delivery.GetDelivery().GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM {
 		return false
 	}
-	r.keeper.mu.Lock()
-	defer r.keeper.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return slices.ContainsFunc(after.Differing(before), func(name string) bool {
 		from, _ := before.Parent(name)
 		to, _ := after.Parent(name)
