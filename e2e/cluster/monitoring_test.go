@@ -89,7 +89,8 @@ func impatient(t *testing.T) (file string) {
 func TestMEveryPanelHasData(t *testing.T) {
 	gc.keepArtifacts(t)
 	file := filepath.Join(t.TempDir(), "prometheus.yml")
-	if err := os.WriteFile(file, []byte(scraped(t)), 0o600); err != nil {
+	config := scraped(t)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	gc.kubectl(t, "create", "configmap", "prometheus", "--from-file=prometheus.yml="+file, "--from-file=rules.yaml="+impatient(t))
@@ -99,6 +100,9 @@ func TestMEveryPanelHasData(t *testing.T) {
 	}
 	gc.kubectl(t, "apply", "-f", pod)
 	gc.kubectl(t, "wait", "--for=condition=Ready", "pod/prometheus", "--timeout=2m")
+	eventually(t, "every pod was scraped: what is counted before that has not grown", func() bool {
+		return int(number(t, `count(up{namespace="gc"} == 1)`)) == strings.Count(config, "targets: ")
+	})
 	work(t)
 	eventually(t, "what managers count when a delivery has ended is scraped", func() bool {
 		return number(t, `sum(increase(groupcast_manager_delivery_cache_ratio_count{namespace="gc"}[2m]))`) > 0
