@@ -120,11 +120,15 @@ func (i *inside) datagrams() {
 func (i *inside) gather(gatherer string) {
 	i.t.Helper()
 	i.must(0, script("printf '%s' >policy; $groupcast gather policy set policy --to %s", twoPriorities, gatherer)...)
+	clients := []string{"high", "low"}
+	for node, client := range clients { // both are there before either begins
+		i.must(node, script("head -c 50331648 /dev/urandom >%s", client)...)
+	}
 	ended := make([]time.Time, 2)
 	var uploading sync.WaitGroup
-	for node, client := range []string{"high", "low"} {
+	for node, client := range clients {
 		uploading.Go(func() {
-			if said, err := i.run(node, script("head -c 50331648 /dev/urandom >%s; $groupcast upload %s --as %s --to %s", client, client, client, gatherer)...); err != nil {
+			if said, err := i.run(node, script("$groupcast upload %s --as %s --to %s", client, client, gatherer)...); err != nil {
 				i.t.Errorf("%s: %v: %s", client, err, said)
 			}
 			ended[node] = time.Now()
