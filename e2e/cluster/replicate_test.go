@@ -50,6 +50,7 @@ func subnet(t *testing.T, name string, nodes ...string) string {
 		}
 		return strings.TrimSpace(said)
 	}
+	_, _ = command(time.Minute, "docker", "network", "rm", "--force", network) // left over from an earlier run
 	docker("create", network)
 	t.Cleanup(func() { docker("rm", network) })
 	for _, node := range nodes {

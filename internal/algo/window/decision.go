@@ -27,8 +27,8 @@ type Share struct {
 	Rate Rate
 	// Connections is how many it should have. Zero leaves it to the client.
 	Connections int
-	// Pace is how much it should be asked for per second if even the smallest window brings more than its part.
-	// Zero is no bound.
+	// Pace is how much it should be asked for per second if even the smallest window brings more than its part, or where the path is
+	// short and a link is stated. Zero is no bound.
 	Pace Rate
 	// Bottleneck is what holds the client back, and Reason why it gets what it gets.
 	Bottleneck Bottleneck

@@ -36,9 +36,10 @@ type history struct {
 	// owed is how many bytes it is behind its target.
 	owed float64
 	// gain corrects the windows by what they bring. free is whether it may grow: the link has
-	// room, or others have taken that.
+	// room, or others have taken that. due is what it should have then.
 	gain        float64
 	free        bool
+	due         Rate
 	jostled     bool // others filled a queue on its way
 	outOfOrder  uint64
 	disturbed   time.Time // when segments came out of order last
@@ -225,7 +226,7 @@ func (h *history) correct(served float64) {
 	case meant == 0 || got == 0 || h.paced > 0: // something else than windows bounds it
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
-	case h.free && max(h.recent[0], h.recent[1]) < .97*min(h.client.Target, h.rate):
+	case h.free && max(h.recent[0], h.recent[1]) < .97*h.due:
 		h.gain = min(mostGain, h.gain*1.1)
 	case h.rule == Priority && h.leaves == 0 && max(h.recent[0], h.recent[1]) < .97*h.client.Minimum:
 		h.gain = min(mostGain, h.gain*1.05) // a queue too short to count takes a part of everybody's

@@ -75,6 +75,9 @@ func (s *site) join(u *upload) *upload {
 	u.site, u.from, u.wanted = s, s.now, max(1, u.wanted)
 	s.uploads = append(s.uploads, u)
 	u.bins = make([]float64, s.now/bin)
+	if u.paced = float64(s.link.Rate); u.paced > 0 { // until the first step
+		u.asked = u.paced / 4
+	}
 	for range u.wanted {
 		u.open()
 	}

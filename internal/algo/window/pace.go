@@ -7,19 +7,42 @@ import "time"
 const muchLess = 2
 
 // pace returns how much a client is to be asked for per second if no window is as small as its part:
-// three segments over 8 ms are 4 Mbit/s, and as much again with every connection. Zero is no bound.
-func (h *history) pace(queue time.Duration) Rate {
-	least, takes := 0., h.meant.bytes(h.trip()+queue+reading)
+// three segments over 8 ms are 4 Mbit/s, and as much again with every connection. Nor is one where the path is short, and the link may
+// carry more than is stated. Zero is no bound.
+func (h *history) pace(seen summary) Rate {
+	least, takes := 0., h.meant.bytes(h.trip()+h.queue(seen)+reading)
 	for _, one := range h.client.Connections {
 		least += float64(FloorSegments * one.MSS)
 	}
 	if h.paced == 0 {
 		takes *= muchLess
 	}
-	if takes >= least || !h.client.Active || h.initial > 0 {
+	if takes >= least && !h.isShort(seen) || !h.client.Active || h.initial > 0 {
 		return 0
 	}
 	return max(h.meant, Rate(float64(h.client.mss())/Interval.Seconds()))
+}
+
+// isShort reports whether a stated link is not kept by windows, as they have room for what comes until it is read: for as much as comes
+// in a few round trips, or in many. If the link does not carry more, a queue makes round trips longer; those of a client that is paced
+// tell of no queue.
+func (h *history) isShort(seen summary) bool {
+	trip, short := h.trip(), 2*reading
+	if h.paced == 0 {
+		trip += h.queue(seen)
+	} else {
+		short *= muchLess
+	}
+	return seen.limit > 0 && trip < short
+}
+
+// pacedBy returns what a client is asked for at most per second. One of which too little is known yet, on a short path or an unknown one,
+// has all of a stated link.
+func (h *history) pacedBy(seen summary) Rate {
+	if h.paced == 0 && (h.base == 0 || h.isShort(seen)) {
+		return seen.limit
+	}
+	return h.paced
 }
 
 // precedence holds clients to their targets while one of higher priority lacks its own and could use it, whichever came

@@ -25,11 +25,15 @@ const (
 func (h *history) decide(now time.Time, mode mode, seen summary, damping float64, share *Share) {
 	h.jostled = h.crowded(seen)
 	h.free = mode != short && h.path.mode != short && (h.jostled || seen.queue < seen.stands(seen.delivered))
+	h.due = min(h.client.Target, h.rate)
+	if seen.limit > 0 && h.leaves == 0 {
+		h.due = h.rate // that much is known to be there
+	}
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
 	share.Connections = h.connections.step(now, h, bytes, h.jostled)
-	h.paced = h.pace(h.queue(seen))
-	share.Pace = h.paced
+	h.paced = h.pace(seen)
+	share.Pace = h.pacedBy(seen)
 	h.spread(bytes, seen.first, share)
 }
 

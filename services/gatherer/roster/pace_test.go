@@ -96,3 +96,17 @@ func TestPartOfTheLinkIsAskedFor(t *testing.T) {
 	decide(0)
 	f.await("it is asked as before", func() bool { return credit() >= before+100<<10 })
 }
+
+// Nobody is asked for more than the link is said to carry before it is known what brings how much.
+func TestStatedLinkIsKeptFromTheFirstByte(t *testing.T) {
+	f := start(t, policy.Policy{Link: 100e3}, nil)
+	opened := f.open(f.attach("alice"), file("f", 64<<20))
+	first := opened.Upload.Answer().Credit
+	if first > 25_000 {
+		t.Errorf("it is asked for %d bytes at once, over 100,000 a second", first)
+	}
+	f.must(opened.Upload.Came(make([]byte, first)))
+	if more := opened.Upload.Answer().Credit - first; more > 25_000 {
+		t.Errorf("it is asked for %d bytes more at once", more)
+	}
+}

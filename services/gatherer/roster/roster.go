@@ -165,7 +165,7 @@ type Client struct {
 	waiting uint64
 	allowed allowance
 	paced   pace
-	part    window.Rate // of the link, where no window is that small; else zero
+	part    window.Rate // of the link, where no window is that small; else zero. Until that is known, it is all of what the policy says
 	// concluding is how many uploads have ended whose client is not told so yet, as commands wait.
 	concluding int
 	tooMany    excess    // of connections of all uploads together, beyond its share
@@ -257,7 +257,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 		return nil, err
 	}
 	if client == nil {
-		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}}
+		client = &Client{Name: name, uploads: make(map[string]*Upload), order: directive{connections: 1}, part: window.Rate(rules.Link)}
 		r.clients[name] = client
 	} else if client.session != nil {
 		client.session.end(Fenced)
