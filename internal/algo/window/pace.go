@@ -25,15 +25,12 @@ func (h *history) pace(seen summary) Rate {
 
 // isShort reports whether a stated link is not kept by windows, as they have room for what comes until it is read: for as much as comes
 // in a few round trips, or in many. If the link does not carry more, a queue makes round trips longer; those of a client that is paced
-// tell of no queue.
+// tell of no queue, but then it has less than it is asked for.
 func (h *history) isShort(seen summary) bool {
-	trip, short := h.trip(), 2*reading
-	if h.paced == 0 {
-		trip += h.queue(seen)
-	} else {
-		short *= muchLess
+	if h.paced > 0 {
+		return seen.limit > 0 && h.trip() < 2*muchLess*reading && h.leaves == 0
 	}
-	return seen.limit > 0 && trip < short
+	return seen.limit > 0 && h.trip()+h.queue(seen) < 2*reading
 }
 
 // pacedBy returns what a client is asked for at most per second. One of which too little is known yet, on a short path or an unknown one,

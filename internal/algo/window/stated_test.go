@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,6 +31,25 @@ func TestStatedLinkHoldsOnShortPaths(t *testing.T) {
 			if first < .95 || first+beside > 1.08 || alone < .95 || alone > 1.08 || begun > 1.5 {
 				t.Errorf("%v, %v Mbit/s: %.3f beside %.3f, and that one %.3f alone; %.2f together at first", path, stated, first, beside, alone, begun)
 			}
+		}
+	}
+}
+
+// A link that is said to carry more than it does goes by priority as if nothing was said: what is asked for does not bound anybody then.
+func TestOverstatedLinkGoesByPriority(t *testing.T) {
+	for _, stated := range []float64{60, 100, 1000} {
+		s := newSite(50*mbit, 400e3, controller(t, window.Groupcast))
+		s.link.Rate = mbits(stated)
+		var all []*upload
+		for i, priority := range []int{1, 9, 1} {
+			u := &upload{path: ms / 10, cubic: true}
+			u.Name, u.Target, u.Minimum, u.Priority = fmt.Sprint(i), mbits(30), mbits(3), priority
+			all = append(all, s.join(u))
+		}
+		s.run(20 * second)
+		sum := tell(t, all, 5*second, 20*second)
+		if share := all[1].mean(5*second, 20*second) / (30 * mbit); share < .75 || sum < .93*50 {
+			t.Errorf("%v Mbit/s stated of 50: %.2f of its target, %.1f Mbit/s together", stated, share, sum)
 		}
 	}
 }
