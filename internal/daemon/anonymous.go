@@ -34,7 +34,7 @@ func (a *anonymous) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	if err != nil {
 		return nil, nil, err
 	}
-	if shown, is := info.(credentials.TLSInfo); !is || len(shown.State.PeerCertificates) > 0 {
+	if !isAnonymous(info) {
 		return connection, info, nil
 	}
 	held := a.sources.hold(connection)
@@ -48,4 +48,10 @@ func (a *anonymous) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 		release()
 	}
 	return held, info, nil
+}
+
+// isAnonymous reports whether a peer has shown no certificate.
+func isAnonymous(info credentials.AuthInfo) bool {
+	shown, is := info.(credentials.TLSInfo)
+	return is && len(shown.State.PeerCertificates) == 0
 }
