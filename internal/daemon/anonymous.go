@@ -41,8 +41,11 @@ func (a *anonymous) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	if held == nil {
 		return nil, nil, errors.Join(errAnonymous, connection.Close())
 	}
-	end := time.AfterFunc(anonymousTime, func() { held.Close() })
 	release := held.release
+	end := time.AfterFunc(anonymousTime, func() {
+		release()
+		connection.Close()
+	})
 	held.release = func() {
 		end.Stop()
 		release()
