@@ -34,18 +34,27 @@ func (a *anonymous) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	if err != nil {
 		return nil, nil, err
 	}
-	if shown, is := info.(credentials.TLSInfo); !is || len(shown.State.PeerCertificates) > 0 {
+	if !isAnonymous(info) {
 		return connection, info, nil
 	}
 	held := a.sources.hold(connection)
 	if held == nil {
 		return nil, nil, errors.Join(errAnonymous, connection.Close())
 	}
-	end := time.AfterFunc(anonymousTime, func() { held.Close() })
 	release := held.release
+	end := time.AfterFunc(anonymousTime, func() {
+		release()
+		connection.Close()
+	})
 	held.release = func() {
 		end.Stop()
 		release()
 	}
 	return held, info, nil
+}
+
+// isAnonymous reports whether a peer has shown no certificate.
+func isAnonymous(info credentials.AuthInfo) bool {
+	shown, is := info.(credentials.TLSInfo)
+	return is && len(shown.State.PeerCertificates) == 0
 }

@@ -2,12 +2,12 @@ package daemon
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -19,6 +19,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/groupcast/groupcast/internal/identity"
 )
 
 // Limits of a gRPC server, chosen so that no peer can take what others need.
@@ -27,8 +30,12 @@ const (
 	MaxMessage           = 4 << 20
 	maxHeaderList        = 16 << 10
 	maxConcurrentStreams = 1000 // per connection
-	maxUnaryTime         = 30 * time.Second
-	handshakeTimeout     = 5 * time.Second
+	// maxUnaryTime is how long a call may take, from its beginning to when its answer has been taken.
+	maxUnaryTime     = 30 * time.Second
+	handshakeTimeout = 5 * time.Second
+	// Windows that do not grow: else each of a connection's calls may send 16 MiB that nobody has asked for.
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
 	// A peer may ping this often, and a silent connection is probed.
 	minPing     = 5 * time.Second
 	probeAfter  = 10 * time.Second
@@ -51,22 +58,41 @@ type GRPC struct {
 	health   *health.Server
 	listener net.Listener
 	log      *slog.Logger
+	admit    func(ctx context.Context, method string) error
+	unary    map[string]bool // methods that are no streams
 	draining context.Context // done when the server stops
 	drain    context.CancelFunc
 }
 
-// ListenGRPC takes the port. Interceptors see a call after its limits have been checked.
-func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor) (*GRPC, error) {
+// Guards are what sees every call.
+type Guards struct {
+	// Admit refuses calls of those who may not make them, before anything of the request is read. Of streams, Stream does that.
+	Admit func(ctx context.Context, method string) error
+	// Unary and Stream see a call after its limits have been checked. One that is no stream has been read then.
+	Unary  []grpc.UnaryServerInterceptor
+	Stream []grpc.StreamServerInterceptor
+}
+
+// ListenGRPC takes the port.
+func ListenGRPC(env Env, config GRPCConfig, security identity.TLS, guards Guards) (*GRPC, error) {
 	listener, err := env.Listen("tcp", config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("gRPC port (set grpc.listen to another address): %w", err)
 	}
-	g := &GRPC{health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections), log: env.Log}
+	g := &GRPC{
+		health: health.NewServer(), listener: netutil.LimitListener(newSourceListener(listener, config.MaxConnections/sourceShare), config.MaxConnections),
+		admit: guards.Admit, unary: make(map[string]bool), log: env.Log,
+	}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.Server = grpc.NewServer(
-		grpc.Creds(newAnonymous(credentials.NewTLS(security), config.MaxConnections/sourceShare/anonymousShare)),
+		grpc.Creds(&meter{
+			TransportCredentials: newAnonymous(credentials.NewTLS(security.Server()), config.MaxConnections/sourceShare/anonymousShare),
+			trustDomain:          security.TrustDomain, budget: newBudget(pendingMost, env.Log),
+		}),
+		grpc.InTapHandle(g.begin),
 		grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage),
 		grpc.MaxHeaderListSize(maxHeaderList), grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -74,11 +100,11 @@ func ListenGRPC(env Env, config GRPCConfig, security *tls.Config, unary []grpc.U
 		}),
 		// Thousands of quiet connections must not each hold buffers of a size for a busy one.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(16<<10),
-		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, unary...)...),
-		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, stream...)...),
+		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{g.guardUnary}, guards.Unary...)...),
+		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{g.guardStream}, guards.Stream...)...),
 	)
-	healthv1.RegisterHealthServer(g.Server, g.health)
-	reflection.Register(g.Server)
+	healthv1.RegisterHealthServer(g, g.health)
+	reflection.Register(g)
 	return g, nil
 }
 
@@ -112,10 +138,40 @@ func (g *GRPC) Serve(ctx context.Context, stopWait time.Duration) error {
 	return nil
 }
 
-// guardUnary bounds the time of a call, and turns a panic into an error of this one call.
+// RegisterService registers a service. Its calls are admitted before their requests are read, which gRPC does before it
+// asks an interceptor.
+func (g *GRPC) RegisterService(service *grpc.ServiceDesc, impl any) {
+	guarded := *service
+	guarded.Methods = slices.Clone(service.Methods)
+	for i := range guarded.Methods {
+		method := &guarded.Methods[i]
+		name, handler := "/"+service.ServiceName+"/"+method.MethodName, method.Handler
+		g.unary[name] = true
+		method.Handler = func(srv any, ctx context.Context, read func(any) error, interceptor grpc.UnaryServerInterceptor) (response any, err error) {
+			defer g.recover(name, &err)
+			if g.admit != nil {
+				if err := g.admit(ctx, name); err != nil {
+					return nil, err
+				}
+			}
+			return handler(srv, ctx, read, interceptor)
+		}
+	}
+	g.Server.RegisterService(&guarded, impl)
+}
+
+// begin bounds the time of a call that is no stream: also that of reading its request.
+func (g *GRPC) begin(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if !g.unary[call.FullMethodName] {
+		return ctx, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, maxUnaryTime)
+	context.AfterFunc(ctx, cancel) // gRPC ends the context of every call
+	return bounded, nil
+}
+
+// guardUnary turns a panic into an error of this one call.
 func (g *GRPC) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
-	ctx, cancel := context.WithTimeout(ctx, maxUnaryTime)
-	defer cancel()
 	defer g.recover(info.FullMethod, &err)
 	return handler(ctx, req)
 }

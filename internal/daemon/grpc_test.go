@@ -157,7 +157,7 @@ func TestGRPCPortInUse(t *testing.T) {
 	}
 	defer other.Close()
 	config := daemon.GRPCConfig{Listen: other.Addr().String(), MaxConnections: 1}
-	_, err = daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.DiscardHandler)}, config, nil, nil, nil)
+	_, err = daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.DiscardHandler)}, config, identity.TLS{}, daemon.Guards{})
 	if err == nil || !strings.Contains(err.Error(), "gRPC port (set grpc.listen to another address)") {
 		t.Errorf("error %v does not say what to do", err)
 	}
@@ -167,6 +167,7 @@ func TestGRPCPortInUse(t *testing.T) {
 type served struct {
 	t          *testing.T
 	address    string
+	security   *tls.Config // of its client
 	client     grpc.DialOption
 	connection *grpc.ClientConn
 	cancel     context.CancelFunc
@@ -182,17 +183,9 @@ func serve(t *testing.T, log *bytes.Buffer, streams map[string]grpc.StreamHandle
 // serveMost serves at most so many connections at once.
 func serveMost(t *testing.T, most int, log *bytes.Buffer, streams map[string]grpc.StreamHandler, unary ...grpc.UnaryServerInterceptor) *served {
 	t.Helper()
-	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := identity.NewSelfIssued(ca, identity.ID{Role: identity.Manager, Name: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	security := identity.TLS{TrustDomain: ca.TrustDomain, Source: own}
+	security, client := newSecurity(t)
 	config := daemon.GRPCConfig{Listen: "127.0.0.1:0", MaxConnections: most}
-	port, err := daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.NewTextHandler(log, nil))}, config, security.Server(), unary, nil)
+	port, err := daemon.ListenGRPC(daemon.Env{Log: slog.New(slog.NewTextHandler(log, nil))}, config, security, daemon.Guards{Unary: unary})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +197,8 @@ func serveMost(t *testing.T, most int, log *bytes.Buffer, streams map[string]grp
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- port.Serve(ctx, stopWait) }()
-	s := &served{t: t, address: port.Addr(), cancel: cancel}
-	s.client = grpc.WithTransportCredentials(credentials.NewTLS(security.Client(identity.Manager)))
+	s := &served{t: t, address: port.Addr(), security: client.Client(identity.Manager), cancel: cancel}
+	s.client = grpc.WithTransportCredentials(credentials.NewTLS(s.security))
 	s.connection = s.dial()
 	s.stop = func() {
 		t.Helper()
@@ -222,6 +215,23 @@ func serveMost(t *testing.T, most int, log *bytes.Buffer, streams map[string]grp
 	}
 	t.Cleanup(s.stop)
 	return s
+}
+
+// newSecurity returns a manager's, and a member's that calls it.
+func newSecurity(t *testing.T) (manager, member identity.TLS) {
+	t.Helper()
+	ca, err := identity.NewCA(identity.DefaultTrustDomain, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued := func(role identity.Role) identity.TLS {
+		own, err := identity.NewSelfIssued(ca, identity.ID{Role: role, Name: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return identity.TLS{TrustDomain: ca.TrustDomain, Source: own, Now: time.Now}
+	}
+	return issued(identity.Manager), issued(identity.Member)
 }
 
 // stopWait is how long these servers wait for calls in progress.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"github.com/groupcast/groupcast/internal/algo/window"
 	"github.com/groupcast/groupcast/internal/daemon"
@@ -165,12 +164,11 @@ func serveAPI(env daemon.Env, config *Config, security identity.TLS, server *api
 		return nil, err
 	}
 	server.Addresses, server.Security = addresses, security
-	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(),
-		[]grpc.UnaryServerInterceptor{server.Unary}, []grpc.StreamServerInterceptor{server.Stream})
+	port, err := daemon.ListenGRPC(env, config.GRPC, security, server.Guards())
 	if err != nil {
 		return nil, err
 	}
-	gatherv1.RegisterGatherServiceServer(port.Server, server)
+	gatherv1.RegisterGatherServiceServer(port, server)
 	return port, nil
 }
 

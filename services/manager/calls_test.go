@@ -42,6 +42,9 @@ func TestRefusedCallsAreCounted(t *testing.T) {
 		t.Errorf("a call that is not for members: %v", err)
 	}
 	wantRefusals(t, m, groupv1.GroupService_ListGroups_FullMethodName, 1)
+	if took := labelled(t, m, "groupcast_manager_call_duration_seconds", groupv1.GroupService_ListGroups_FullMethodName).GetHistogram().GetSampleCount(); took != 1 {
+		t.Errorf("that call was measured %d times, want once", took)
+	}
 	if _, err := member.GetGroup(t.Context(), &groupv1.GetGroupRequest{Name: "models"}); status.Code(err) != codes.NotFound {
 		t.Errorf("a group that is not there: %v", err)
 	}

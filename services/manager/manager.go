@@ -75,12 +75,11 @@ func Run(ctx context.Context, env daemon.Env, config *Config) error {
 		View: shown, Leading: leading, CA: ca, Started: time.Now(), WriteRefusal: state.WriteRefusal,
 		Security: security, ServiceAccounts: inCluster.reviewer(),
 	}
-	unary, stream := server.Interceptors(env.Metrics)
-	port, err := daemon.ListenGRPC(env, config.GRPC, security.Server(), unary, stream)
+	port, err := daemon.ListenGRPC(env, config.GRPC, security, server.Guards(env.Metrics))
 	if err != nil {
 		return err
 	}
-	server.Register(port.Server)
+	server.Register(port)
 	leading.self = store.Candidate{
 		Name: config.Name, Address: config.announced(port.Addr()), Version: version.String(), Started: server.Started.Unix(), Member: state.Member(),
 	}

@@ -70,7 +70,7 @@ func TestRosterDecidesWhoAttachesWithoutManagers(t *testing.T) {
 	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: state}})
 	server := &api.Server{TrustDomain: identity.DefaultTrustDomain, Revocations: revocation.New(time.Now)}
 	for method, want := range map[string]codes.Code{gatherv1.GatherService_Attach_FullMethodName: codes.OK, gatherv1.GatherService_WatchClients_FullMethodName: codes.Unavailable} {
-		err := server.Stream(nil, &mute{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, func(any, grpc.ServerStream) error { return nil })
+		err := server.Guards().Stream[0](nil, &mute{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: method}, func(any, grpc.ServerStream) error { return nil })
 		if code := status.Code(err); code != want {
 			t.Errorf("%s: %v, want %v", method, err, want)
 		}

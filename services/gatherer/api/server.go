@@ -133,8 +133,19 @@ func (s *Server) behind(ctx context.Context, caller identity.Peer, method string
 	return daemon.BehindGateway(ctx, caller, s.Security)
 }
 
-// Unary authorizes a call.
-func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+// Guards returns what must see every call.
+func (s *Server) Guards() daemon.Guards {
+	return daemon.Guards{Admit: s.admit, Unary: []grpc.UnaryServerInterceptor{s.unary}, Stream: []grpc.StreamServerInterceptor{s.stream}}
+}
+
+// admit refuses a call that its caller may not make before its request is read.
+func (s *Server) admit(ctx context.Context, method string) error {
+	_, err := s.authorize(ctx, method)
+	return toStatus(err)
+}
+
+// unary authorizes a call. It was admitted before; while its request came, that can have changed.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	ctx, err := s.authorize(ctx, info.FullMethod)
 	if err != nil {
 		return nil, toStatus(err)
@@ -143,8 +154,8 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return response, toStatus(err)
 }
 
-// Stream authorizes a stream.
-func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+// stream authorizes a stream.
+func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, err := s.authorize(stream.Context(), info.FullMethod)
 	if err != nil {
 		return toStatus(err)

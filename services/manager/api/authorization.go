@@ -345,7 +345,15 @@ func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
 	return s.mayUse(ctx, groupName)
 }
 
-// unary authorizes a call and has it carried out here or by the leader.
+// admit refuses a call that its caller may not make before its request is read.
+func (s *Server) admit(ctx context.Context, method string) error {
+	if _, _, err := s.authorize(ctx, method); err != nil {
+		return s.told(method, err)
+	}
+	return nil
+}
+
+// unary authorizes a call and has it carried out here or by the leader. It was admitted before; while its request came, that can have changed.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	ctx, permitted, err := s.authorize(ctx, info.FullMethod)
 	if err != nil {

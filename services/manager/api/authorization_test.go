@@ -2,17 +2,21 @@ package api_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/uplink"
 	"github.com/groupcast/groupcast/services/manager/api"
@@ -38,6 +42,26 @@ func TestC29EveryRPCHasARule(t *testing.T) {
 		if !slices.Contains(served, must) {
 			t.Errorf("%s is not served", must)
 		}
+	}
+}
+
+// Who may not make a call is told before the request is read: nobody has the manager's memory for asking.
+func TestCallsAreRefusedBeforeTheyAreRead(t *testing.T) {
+	m := managertest.Start(t)
+	nobody := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true} // #nosec G402 -- it is nobody's
+	connection, err := grpc.NewClient(m.Address, grpc.WithTransportCredentials(credentials.NewTLS(nobody)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	call, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, groupv1.ManagerService_GetStatus_FullMethodName) // and sends nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := call.RecvMsg(new(groupv1.GetStatusResponse)); status.Code(err) != codes.Unauthenticated || uplink.Reason(err) != "NO_IDENTITY" {
+		t.Errorf("the call ended with %v, want NO_IDENTITY", err)
 	}
 }
 

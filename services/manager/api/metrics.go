@@ -47,8 +47,24 @@ func (c *callMetrics) unary(ctx context.Context, req any, info *grpc.UnaryServer
 	}
 	start := time.Now()
 	response, err := handler(ctx, req)
-	c.duration.WithLabelValues(info.FullMethod, status.Code(err).String()).Observe(time.Since(start).Seconds())
+	c.took(start, info.FullMethod, err)
 	return response, err
+}
+
+// admit measures the calls that are refused before their requests are read.
+func (c *callMetrics) admit(admit func(context.Context, string) error) func(context.Context, string) error {
+	return func(ctx context.Context, method string) error {
+		start := time.Now()
+		err := admit(ctx, method)
+		if err != nil && !c.isPassedOn(ctx) {
+			c.took(start, method, err)
+		}
+		return err
+	}
+}
+
+func (c *callMetrics) took(start time.Time, method string, err error) {
+	c.duration.WithLabelValues(method, status.Code(err).String()).Observe(time.Since(start).Seconds())
 }
 
 func (c *callMetrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

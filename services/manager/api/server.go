@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -75,9 +76,9 @@ func (s *Server) Register(to grpc.ServiceRegistrar) {
 	replicav1.RegisterReplicatorServiceServer(to, &replicatorService{server: s})
 }
 
-// Interceptors registers the API's metrics, and returns what must see every call, in order. It must be called before the server
-// serves: the interceptors count refusals.
-func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
+// Guards registers the API's metrics, and returns what must see every call. It must be called before the server
+// serves: they count refusals.
+func (s *Server) Guards(metrics prometheus.Registerer) daemon.Guards {
 	s.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "groupcast_manager_refused_calls_total", Help: "Calls refused for want of an identity, a token or a permission, by method; one that was passed on, by the manager that refused it.",
 	}, []string{"method"})
@@ -86,7 +87,11 @@ func (s *Server) Interceptors(metrics prometheus.Registerer) ([]grpc.UnaryServer
 	}
 	calls := newCallMetrics(s.isPassedOn)
 	metrics.MustRegister(s.refused, calls)
-	return []grpc.UnaryServerInterceptor{calls.unary, s.unary}, []grpc.StreamServerInterceptor{calls.stream, s.stream}
+	return daemon.Guards{
+		Admit:  calls.admit(s.admit),
+		Unary:  []grpc.UnaryServerInterceptor{calls.unary, s.unary},
+		Stream: []grpc.StreamServerInterceptor{calls.stream, s.stream},
+	}
 }
 
 // registry returns the rules to write by.
