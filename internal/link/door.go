@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -15,10 +16,6 @@ import (
 
 const (
 	acceptPause = 100 * time.Millisecond
-	// openingMost and openingEach are how many links are opened at once, in all and from
-	// one source: a peer that opens a link has not proved anything yet.
-	openingMost = 256
-	openingEach = 64
 	// contactTime is how long an agent that has proven who it is may wait before it asks for something; other peers have
 	// openTime. contactsMost and contactsEach are how many connections are waited for at once, in all and of each peer. One more
 	// is waited for only for crowdedTime: long enough for a peer that asks at once.
@@ -30,10 +27,12 @@ const (
 
 // Why a link was not opened.
 const (
-	Crowded   = "crowded"   // too many are being opened
+	Crowded   = "crowded"   // too many were being opened, and it had to go for another
 	Handshake = "handshake" // the other end did not prove who it is, or speaks something else
 	Probe     = "probe"     // the other end only measured the way here
 )
+
+var errSentAway = errors.New("it had to go for another")
 
 // Door accepts links at a port.
 type Door struct {
@@ -44,8 +43,8 @@ type Door struct {
 	// Refused is told why a link was not opened.
 	Refused func(reason string)
 
+	opening lobby
 	mu      sync.Mutex
-	opening crowd // links being opened, by source
 	agents  crowd // agents that are waited for, by name
 	others  crowd // other peers that are waited for, by name
 	links   sync.WaitGroup
@@ -74,19 +73,17 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// admit opens a link, unless too many are being opened.
+// admit opens a link.
 func (d *Door) admit(ctx context.Context, raw net.Conn) {
-	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	if !d.enter(&d.opening, source, openingMost, openingEach) {
-		d.Refused(Crowded)
-		raw.Close()
-		return
-	}
+	came := &guest{raw: raw}
+	d.opening.receive(came, rand.IntN)
 	d.links.Go(func() {
-		asked, err := d.open(ctx, raw, source)
+		asked, err := d.open(ctx, came)
 		switch {
 		case err == nil:
 			d.Serve(ctx, asked)
+		case errors.Is(err, errSentAway):
+			d.Refused(Crowded)
 		case SaidNothing(err):
 			d.Refused(Probe)
 		default:
@@ -97,11 +94,16 @@ func (d *Door) admit(ctx context.Context, raw net.Conn) {
 }
 
 // open finds out who has connected, and waits for what is asked. While a peer that has proven who it is is waited for,
-// its source's place among those that open a link is free.
-func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, error) {
-	opened := sync.OnceFunc(func() { d.leave(&d.opening, source) })
-	defer opened()
-	asked, err := meet(ctx, raw, d.Security)
+// its place among those that open a link is free. Who has given that back is not sent away any more.
+func (d *Door) open(ctx context.Context, came *guest) (_ *Asked, err error) {
+	opened := sync.OnceValue(func() bool { return d.opening.letGo(came) })
+	defer func() {
+		if !opened() {
+			came.raw.Close()
+			err = errSentAway
+		}
+	}()
+	asked, err := meet(ctx, came.raw, d.Security)
 	if err != nil {
 		return nil, err
 	}
@@ -110,41 +112,43 @@ func (d *Door) open(ctx context.Context, raw net.Conn, source string) (*Asked, e
 		known, patience = &d.agents, contactTime
 	}
 	name := asked.Peer.ID.Name
-	if d.enter(known, name, contactsMost, contactsEach) {
+	if d.enter(known, name) {
 		defer d.leave(known, name)
-		opened()
+		if !opened() {
+			return nil, errSentAway
+		}
 	} else {
 		patience = crowdedTime
 	}
 	return asked.hear(ctx, patience)
 }
 
-// crowd counts connections, in all and by source or name.
+// crowd counts connections, in all and by name.
 type crowd struct {
 	all  int
 	each map[string]int
 }
 
-// enter counts one more peer, unless the limits are reached.
-func (d *Door) enter(there *crowd, from string, most, each int) bool {
+// enter counts one more connection of a peer, unless the limits are reached.
+func (d *Door) enter(there *crowd, name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if there.all >= most || there.each[from] >= each {
+	if there.all >= contactsMost || there.each[name] >= contactsEach {
 		return false
 	}
 	if there.each == nil {
 		there.each = make(map[string]int)
 	}
 	there.all++
-	there.each[from]++
+	there.each[name]++
 	return true
 }
 
-func (d *Door) leave(there *crowd, from string) {
+func (d *Door) leave(there *crowd, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	there.all--
-	if there.each[from]--; there.each[from] == 0 {
-		delete(there.each, from)
+	if there.each[name]--; there.each[name] == 0 {
+		delete(there.each, name)
 	}
 }

@@ -21,6 +21,7 @@ type entrance struct {
 	address string
 	served  atomic.Int32
 	refused chan string
+	waits   sync.Mutex // nobody is welcomed while it is held
 }
 
 // open opens a door at a listener until the test ends.
@@ -31,6 +32,8 @@ func open(t *testing.T, listener net.Listener) *entrance {
 		Security: e.parent, Log: slog.New(slog.DiscardHandler), Refused: func(reason string) { e.refused <- reason },
 		Serve: func(_ context.Context, asked *link.Asked) {
 			e.served.Add(1)
+			e.waits.Lock()
+			defer e.waits.Unlock()
 			if conn, err := asked.Welcome(wire.Welcome{TreeVersion: 1}); err == nil {
 				conn.Close()
 			}
@@ -110,27 +113,84 @@ func TestDoorTellsWhyItRefuses(t *testing.T) {
 	}
 }
 
-// One source can have at most 64 links being opened: further ones are closed at once. When those 64
-// have gone, others come in again.
+// comeFrom opens connections from an address, and says nothing on them.
+func (e *entrance) comeFrom(source string, connections int) (silent []net.Conn) {
+	e.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	for range connections {
+		raw, err := dialer.DialContext(e.Context(), "tcp", e.address)
+		if err != nil {
+			e.Fatal(err)
+		}
+		e.Cleanup(func() { raw.Close() })
+		silent = append(silent, raw)
+	}
+	return silent
+}
+
+// One source can have at most 64 links being opened: for one more, another of them is closed. When they
+// have gone, there is room again.
 func TestDoorIsNotCrowdedByOneSource(t *testing.T) {
 	const each = 64
 	e := open(t, listen(t))
-	silent := make([]net.Conn, each)
-	for i := range silent {
-		silent[i] = e.come()
-	}
-	if err := e.enter(); err == nil {
-		t.Error("one more came in")
+	silent := e.comeFrom("127.0.0.1", each)
+	if err := e.enter(); err != nil {
+		t.Errorf("one more: %v", err)
 	}
 	e.wantRefused(link.Crowded)
 	for _, raw := range silent {
 		raw.Close()
 	}
-	for range each {
+	for range each - 1 {
 		e.wantRefused(link.Probe)
 	}
 	if err := e.enter(); err != nil {
 		t.Errorf("when the others have gone: %v", err)
+	}
+}
+
+// Sources that take all places and say nothing keep nobody else out.
+func TestDoorIsNotCrowdedByAFewSources(t *testing.T) {
+	const each = 64
+	e := open(t, listen(t))
+	for _, source := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"} {
+		e.comeFrom(source, each)
+	}
+	for range 3 {
+		if err := e.enter(); err != nil {
+			t.Errorf("one more: %v", err)
+		}
+		e.wantRefused(link.Crowded)
+		e.comeFrom("127.0.0.6", 1)
+	}
+	select {
+	case reason := <-e.refused:
+		t.Errorf("another was refused as %q", reason)
+	default:
+	}
+}
+
+// Whoever has asked for a link is not closed for those who come then, even from where most of them are.
+func TestDoorClosesNobodyWhoHasAsked(t *testing.T) {
+	const each = 64
+	e := open(t, listen(t))
+	e.waits.Lock()
+	entered := make(chan error, 1)
+	go func() { entered <- e.enter() }()
+	for e.served.Load() == 0 {
+		select {
+		case err := <-entered:
+			t.Fatalf("%v before it was served", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	e.comeFrom("127.0.0.1", 3*each)
+	for range 2 * each {
+		e.wantRefused(link.Crowded)
+	}
+	e.waits.Unlock()
+	if err := <-entered; err != nil {
+		t.Error(err)
 	}
 }
 

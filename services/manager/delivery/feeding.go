@@ -112,6 +112,20 @@ func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time
 	return lacks
 }
 
+// await notes who is waited for from now on. Who was not until now is not judged by what it lacked before.
+func (p *progress) await(waiting map[identity.ID]bool, now time.Time) {
+	for id, node := range p.nodes {
+		if p.isAwaited(id) || !waiting[id] {
+			continue
+		}
+		node.missed = 0
+		if !node.lacksSince.IsZero() {
+			node.lacksSince = now
+		}
+	}
+	p.awaited = waiting
+}
+
 func (p *progress) compare(feeder, id identity.ID, now time.Time) {
 	switch node := p.nodes[id]; {
 	case node == nil:

@@ -199,6 +199,49 @@ func TestWhoIsNotAwaitedIsNotIdleInDatagrams(t *testing.T) {
 	})
 }
 
+// Whoever is waited for again has all the time that others have: nobody was to feed it meanwhile. After that, it is idle if it gets nothing.
+func TestWhoIsAwaitedAgainHasPatience(t *testing.T) {
+	for _, datagrams := range []bool{false, true} {
+		t.Run(fmt.Sprintf("datagrams %t", datagrams), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watching(t, "s>a", "a>m1", "a>b", "b>m2")
+				w.progress.datagrams = datagrams
+				awaits := func(names ...string) {
+					waiting := make(map[identity.ID]bool)
+					for _, name := range names {
+						waiting[named(name)] = true
+					}
+					w.progress.await(waiting, time.Now())
+				}
+				has := map[string]uint64{"b": 10, "m2": 10}
+				pass := func(seconds int) {
+					for range seconds {
+						for _, name := range []string{"s", "a", "m1"} {
+							has[name]++
+						}
+						w.report(has)
+						time.Sleep(time.Second)
+					}
+				}
+				has["s"], has["a"], has["m1"] = 100, 100, 100
+				awaits("a", "m1", "b", "m2")
+				pass(missedMost + 2)
+				awaits("a", "m1")
+				pass(40)
+				awaits("a", "m1", "b", "m2")
+				pass(1)
+				if since := w.idleSince(named("b"), true); !since.IsZero() && time.Since(since) >= suspicion {
+					t.Errorf("b is idle since %v", time.Since(since))
+				}
+				pass(20)
+				if since := w.idleSince(named("b"), true); since.IsZero() || time.Since(since) < idlePatience {
+					t.Errorf("b is idle since %v, and got nothing for 20 s", time.Since(since))
+				}
+			})
+		})
+	}
+}
+
 // A member that had the object already, and never said that a byte had come, hides no agent that moves nothing. Nor does an agent that such
 // members alone are behind, which was never asked.
 func TestWhoHadItAlreadyHidesNobodyThatHangs(t *testing.T) {

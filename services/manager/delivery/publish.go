@@ -87,7 +87,7 @@ func (k *keeper) count(changed []identity.ID, next map[identity.ID]*groupv1.Assi
 func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity.ID]*groupv1.Assignment {
 	next := make(map[identity.ID]*groupv1.Assignment)
 	record := delivery.GetDelivery()
-	waiting := k.noteWaiting(delivery)
+	waiting := k.noteWaiting(delivery, now)
 	if k.tree != nil {
 		for id, directive := range placement.Directives(k.tree, delivery.Tree.GetAbsent(), k.addresses) {
 			assignment := k.assignment(delivery, directive.Duty)
@@ -140,13 +140,13 @@ func (k *keeper) waiting(delivery view.Delivery) map[identity.ID]bool {
 }
 
 // noteWaiting returns what waiting does, and has it hold for how the delivery is judged until nodes are told again; nil without a tree.
-func (k *keeper) noteWaiting(delivery view.Delivery) (waiting map[identity.ID]bool) {
+func (k *keeper) noteWaiting(delivery view.Delivery, now time.Time) (waiting map[identity.ID]bool) {
 	if k.tree != nil {
 		waiting = k.waiting(delivery)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.progress.awaited = waiting
+	k.progress.await(waiting, now)
 	return waiting
 }
 

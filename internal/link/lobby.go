@@ -1,0 +1,131 @@
+package link
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+const (
+	// openingMost and openingEach are how many links are opened at once, in all and from one address: a peer
+	// that opens a link has not proved anything yet.
+	openingMost = 256
+	openingEach = 64
+	// networkBits is how much of an IPv6 address tells one network from another. Whoever has one machine there mostly has all its addresses.
+	networkBits = 64
+)
+
+// lobby holds the guests of a door: connections over which a link is being opened. Nobody finds it closed: for one guest too many,
+// another one has to go, from where most of them are. Which one is left to chance: if it were always the oldest, then a source from
+// which others come faster than an opening takes would have no link at all.
+type lobby struct {
+	mu       sync.Mutex
+	guests   []*guest
+	hosts    origins
+	networks origins // of IPv6; else each host is one
+}
+
+type guest struct {
+	raw           net.Conn
+	host, network *origin // nil before it is received
+	sentAway      bool
+}
+
+// origin is where guests come from.
+type origin struct {
+	name   string
+	guests int
+}
+
+type origins map[string]*origin
+
+// add counts one more guest from an origin.
+func (o *origins) add(name string) *origin {
+	if *o == nil {
+		*o = make(origins)
+	}
+	from := (*o)[name]
+	if from == nil {
+		from = &origin{name: name}
+		(*o)[name] = from
+	}
+	from.guests++
+	return from
+}
+
+func (o origins) drop(from *origin) {
+	if from.guests--; from.guests == 0 {
+		delete(o, from.name)
+	}
+}
+
+func networkOf(host string) string {
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Unmap().Is4() {
+		return host
+	}
+	network, _ := ip.WithZone("").Prefix(networkBits)
+	return network.String()
+}
+
+// receive takes in one more guest. Another one is closed if there are too many; choose returns a number below n.
+func (l *lobby) receive(came *guest, choose func(n int) int) {
+	if out := l.makeRoom(came, choose); out != nil {
+		out.raw.Close()
+	}
+}
+
+func (l *lobby) makeRoom(came *guest, choose func(n int) int) (out *guest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	host, _, _ := net.SplitHostPort(came.raw.RemoteAddr().String())
+	came.host, came.network = l.hosts.add(host), l.networks.add(networkOf(host))
+	l.guests = append(l.guests, came)
+	var from []*guest
+	switch {
+	case came.host.guests > openingEach:
+		from = slices.DeleteFunc(slices.Clone(l.guests), func(g *guest) bool { return g.host != came.host })
+	case len(l.guests) > openingMost:
+		// A network may take what others do not need: in a flat data centre all hosts are in one.
+		from = busiest(busiest(l.guests, func(g *guest) *origin { return g.network }), func(g *guest) *origin { return g.host })
+	default:
+		return nil
+	}
+	from = slices.DeleteFunc(from, func(g *guest) bool { return g == came })
+	out = from[choose(len(from))]
+	out.sentAway = true
+	l.remove(out)
+	return out
+}
+
+// busiest returns the guests that come from where most do.
+func busiest(guests []*guest, origin func(*guest) *origin) (from []*guest) {
+	most := 0
+	for _, g := range guests {
+		most = max(most, origin(g).guests)
+	}
+	for _, g := range guests {
+		if origin(g).guests == most {
+			from = append(from, g)
+		}
+	}
+	return from
+}
+
+// letGo says that a guest needs its place no longer, and reports whether it still had it. It is not sent away any more.
+func (l *lobby) letGo(went *guest) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !went.sentAway {
+		l.remove(went)
+	}
+	return !went.sentAway
+}
+
+func (l *lobby) remove(went *guest) {
+	i := slices.Index(l.guests, went)
+	l.guests = slices.Delete(l.guests, i, i+1)
+	l.hosts.drop(went.host)
+	l.networks.drop(went.network)
+}
