@@ -63,8 +63,12 @@ func flood(t *testing.T, address string, security *tls.Config) *flooding {
 func (f *flooding) begin(method string, size int) bool {
 	f.heads.Reset()
 	for _, field := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "https"}, {Name: ":path", Value: method}, {Name: ":authority", Value: "it"},
-		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "https"},
+		{Name: ":path", Value: method},
+		{Name: ":authority", Value: "it"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
 	} {
 		if err := f.header.WriteField(field); err != nil {
 			f.Fatal(err)
@@ -118,24 +122,38 @@ func heap() int64 {
 	return int64(now.HeapAlloc)
 }
 
-// Callers without a certificate that begin requests and do not end them cost the server a little memory, and nobody else's calls.
-func TestRequestsThatDoNotEnd(t *testing.T) {
-	const connections, calls, size, most = 2, 40, 1 << 20, 8 << 20
-	s := serveMost(t, 64, new(bytes.Buffer), nil)
-	before := heap()
-	nobody := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true} // #nosec G402 -- it is nobody's
-	taken := 0
+// begunSize is how much of a request comes that does not end.
+const begunSize = 1 << 20
+
+// floods begins so many requests on each of so many connections, and returns how many were taken.
+func floods(t *testing.T, address string, security *tls.Config, connections, calls int) (taken int) {
+	t.Helper()
 	for range connections {
-		f := flood(t, s.address, nobody)
+		f := flood(t, address, security)
 		for range calls {
-			if f.begin(healthv1.Health_Check_FullMethodName, size) {
+			if f.begin(healthv1.Health_Check_FullMethodName, begunSize) {
 				taken++
 			}
 		}
 	}
+	return taken
+}
+
+// wantCheap wants requests that have not ended to hold little memory.
+func wantCheap(t *testing.T, before, most int64, taken int) {
+	t.Helper()
 	if took := heap() - before; took > most {
-		t.Errorf("%d requests of which %d MiB came, and that have not ended, hold %d bytes, want at most %d", taken, size>>20, took, most)
+		t.Errorf("%d requests of which %d MiB came, and that have not ended, hold %d bytes, want at most %d", taken, begunSize>>20, took, most)
 	}
+}
+
+// Callers without a certificate that begin requests and do not end them cost the server a little memory, and nobody else's calls.
+func TestRequestsThatDoNotEnd(t *testing.T) {
+	const connections, calls, most = 2, 40, 8 << 20
+	s := serveMost(t, 64, new(bytes.Buffer), nil)
+	before := heap()
+	nobody := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true} // #nosec G402 -- it is nobody's
+	wantCheap(t, before, most, floods(t, s.address, nobody, connections, calls))
 	if err := s.check(); err != nil {
 		t.Errorf("a call with a certificate: %v", err)
 	}
@@ -143,24 +161,13 @@ func TestRequestsThatDoNotEnd(t *testing.T) {
 
 // Neither do callers with a certificate, of which there may be many: those that send most are cut off, and nobody else is.
 func TestRequestsThatDoNotEndOfPeers(t *testing.T) {
-	const connections, calls, size, most = 4, 60, 1 << 20, 160 << 20
+	const connections, calls, most = 4, 60, 160 << 20
 	s := serveMost(t, 64, new(bytes.Buffer), nil)
 	before := heap()
 	if err := s.check(); err != nil {
 		t.Fatal(err)
 	}
-	taken := 0
-	for range connections {
-		f := flood(t, s.address, s.security)
-		for range calls {
-			if f.begin(healthv1.Health_Check_FullMethodName, size) {
-				taken++
-			}
-		}
-	}
-	if took := heap() - before; took > most {
-		t.Errorf("%d requests of which %d MiB came, and that have not ended, hold %d bytes, want at most %d", taken, size>>20, took, most)
-	}
+	wantCheap(t, before, most, floods(t, s.address, s.security, connections, calls))
 	if err := s.check(); err != nil {
 		t.Errorf("a call of another one: %v", err)
 	}
