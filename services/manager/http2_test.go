@@ -76,21 +76,31 @@ func rapidReset(t *testing.T, address string, own *tls.Certificate) {
 	h.flush()
 }
 
+// Streams over the limit are refused. Who opens far more than that at once is cut off.
 func streamFlood(t *testing.T, address string, own *tls.Certificate) {
-	const opened, limit = 5000, 1000
-	h := attack(t, address, own)
-	for stream := range streams(opened) {
-		h.open(stream, groupv1.SessionService_KeepSession_FullMethodName)
-	}
-	for refused := 0; refused < opened-limit; {
-		switch frame := h.next().(type) {
-		case *http2.RSTStreamFrame:
-			if frame.ErrCode == http2.ErrCodeRefusedStream {
-				refused++
-			}
-		case nil:
-			t.Fatalf("%d of %d streams over the limit were refused", refused, opened-limit)
+	const limit = 1000
+	flood := func(opened uint32) (refused uint32, goesOn bool) {
+		h := attack(t, address, own)
+		for stream := range streams(opened) {
+			h.open(stream, groupv1.SessionService_KeepSession_FullMethodName)
 		}
+		for refused < opened-limit {
+			switch frame := h.next().(type) {
+			case *http2.RSTStreamFrame:
+				if frame.ErrCode == http2.ErrCodeRefusedStream {
+					refused++
+				}
+			case nil:
+				return refused, false
+			}
+		}
+		return refused, true
+	}
+	if refused, goesOn := flood(2*limit - 100); !goesOn {
+		t.Errorf("the connection ended when %d of %d streams over the limit were refused", refused, limit-100)
+	}
+	if refused, goesOn := flood(20 * limit); goesOn {
+		t.Errorf("the connection goes on after %d streams over the limit", refused)
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 	"github.com/groupcast/groupcast/services/gatherer/roster"
 )
 
+// limited is a policy for a link that carries more than any test brings.
 func limited(admission policy.Admission) policy.Policy {
 	rule := func(name string, minimum bytesize.Size, priority int) policy.Rule {
 		return policy.Rule{Clients: []string{name}, Share: policy.Share{Minimum: minimum, Priority: priority}}
 	}
 	return policy.Policy{
-		Rules: []policy.Rule{rule("large*", 60, 0), rule("high", 50, 5), rule("low*", 50, 1), rule("small", 20, 0)}, Link: 100, Admission: admission,
+		Rules: []policy.Rule{rule("large*", 60e9, 0), rule("high", 50e9, 5), rule("low*", 50e9, 1), rule("small", 20e9, 0)}, Link: 100e9, Admission: admission,
 	}
 }
 

@@ -121,12 +121,12 @@ func TestQueueIsNotOvertakenWhileOneIsCutOff(t *testing.T) {
 func TestPlaceIsKeptWhereTheLinkBecomesLess(t *testing.T) {
 	for _, admission := range []policy.Admission{policy.Queue, policy.Refuse} {
 		rules := limited(admission)
-		large := policy.Rule{Labels: map[string]string{"size": "large"}, Share: policy.Share{Minimum: 30}}
+		large := policy.Rule{Labels: map[string]string{"size": "large"}, Share: policy.Share{Minimum: 30e9}}
 		rules.Rules, rules.TrustLabels = append([]policy.Rule{large}, rules.Rules...), true
 		f := start(t, rules, nil)
 		f.attach("large-1")
 		f.attach("small")
-		rules.Link = 70
+		rules.Link = 70e9
 		f.must(f.setPolicy(rules))
 		f.wantPaused(string(admission)+": it is less", nil)
 		f.attach("large-1")
