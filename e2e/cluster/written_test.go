@@ -15,7 +15,7 @@ import (
 func TestSAsTheReadmeSays(t *testing.T) {
 	t.Parallel()
 	push, install, check := readme(t)
-	if _, err := gc.helm(3*time.Minute, "uninstall", gc.name, "--wait"); err != nil { // a node's ports are for one release
+	if _, err := gc.helm(3*time.Minute, "uninstall", gc.name, "--wait"); err != nil { // a node's ports are for one release, and nobody needs this one any more
 		t.Fatal(err)
 	}
 	name(t, push)

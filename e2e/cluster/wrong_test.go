@@ -82,36 +82,50 @@ func (r release) waitsInVain(t *testing.T, words string) {
 	}
 }
 
-// If a cluster cannot run what is asked for, Kubernetes' own words and the notes together say what to do, and so does
-// the command.
+// impossible is a release that a cluster cannot run as it is asked for.
+type impossible struct {
+	release
+	notes, seen string
+	explained   []string // by groupcast status --kubernetes: the reason, and what to do
+	sign        func(release, *testing.T) string
+	prepare     func(*testing.T)
+}
+
+// wantExplained wants Kubernetes' own words and the notes together to say what to do, and the command.
+func (i impossible) wantExplained(t *testing.T) {
+	t.Helper()
+	if i.prepare != nil {
+		i.prepare(t)
+	}
+	if notes := i.install(t); !strings.Contains(notes, i.notes) {
+		t.Errorf("the notes do not say %q:\n%s", i.notes, notes)
+	}
+	eventually(t, "the cluster says "+i.seen, func() bool { return strings.Contains(i.sign(i.release, t), i.seen) })
+	i.release.explained(t, i.explained...)
+}
+
 func TestPWrongForTheCluster(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		release
-		notes, seen string
-		explained   []string // by groupcast status --kubernetes: the reason, and what to do
-		sign        func(release, *testing.T) string
-		prepare     func(*testing.T)
-	}{
-		{release: small("ports", "agent.cache.size=64Mi"), notes: "free ports", seen: "free ports", sign: release.events, explained: []string{"its node's ports are taken", "agent.port, agent.adminPort"}},
+	for _, tt := range []impossible{
 		{release: small("nodisk", "agent.enabled=false"), notes: "store.storageClass", seen: "unbound", sign: release.events, prepare: withoutDefaultStorage, explained: []string{"no storage class makes its volume", "make one the default", "store.storageClass=NAME"}},
 		{release: small("unlabelled", "agent.port=17410,agent.adminPort=17411,agent.nodeSelector.disk=ssd"), notes: "kubectl get nodes -l disk=ssd", seen: "0", sign: release.asAgents, explained: []string{"daemonset/unlabelled-groupcast-agent: no node that it may run on has the labels of its nodeSelector, disk=ssd"}},
 		{release: small("noetcd", "agent.enabled=false", "store.external.endpoints={http://etcd.nowhere.svc:2379}"), notes: "etcd does not answer", seen: "etcd.nowhere.svc", sign: release.asLog, explained: []string{"http://etcd.nowhere.svc:2379", "no etcd answers", "store.external"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.prepare != nil {
-				tt.prepare(t)
-			}
-			if notes := tt.install(t); !strings.Contains(notes, tt.notes) {
-				t.Errorf("the notes do not say %q:\n%s", tt.notes, notes)
-			}
-			eventually(t, "the cluster says "+tt.seen, func() bool { return strings.Contains(tt.sign(tt.release, t), tt.seen) })
-			tt.release.explained(t, tt.explained...)
+			tt.wantExplained(t)
 			if tt.name == "noetcd" {
 				tt.waitsInVain(t, tt.notes)
 			}
 		})
 	}
+}
+
+// Two releases that want the same ports of a node.
+func TestPPortsAreTaken(t *testing.T) {
+	impossible{
+		release: small("ports", "agent.cache.size=64Mi"), notes: "free ports", seen: "free ports", sign: release.events,
+		explained: []string{"its node's ports are taken", "agent.port, agent.adminPort"},
+	}.wantExplained(t)
 }
 
 // A gatherer that could not begin because its image was missing begins once that is corrected: its first pod, which was
