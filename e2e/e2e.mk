@@ -73,11 +73,11 @@ push-images: ## push them to a registry that a cluster's nodes pull from: IMAGE_
 
 .PHONY: chart
 chart: tools build ## what of the chart is made of other files: Envoy's configuration, the schema and the table of values
-	buf build --exclude-source-info -o charts/groupcast/files/groupcast.binpb
 	mkdir -p out/settings
+	buf build --exclude-source-info -o out/groupcast.binpb
 	for service in manager agent gatherer replicator; do \
 	  bin/groupcast-$$service --print-schema >out/settings/$$service.json || exit 1; done
-	cd charts && go run ./generate groupcast ../out/settings
+	cd charts && go run ./generate groupcast ../out/settings ../out/groupcast.binpb
 
 .PHONY: e2e e2e-tests
 e2e: ## the chart on a real Kubernetes cluster (Docker, kind, helm, kubectl; about ten minutes)

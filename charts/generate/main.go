@@ -13,18 +13,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: generate CHART-DIR SETTINGS-DIR")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: generate CHART-DIR SETTINGS-DIR CONTRACTS")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir, settings string) error {
-	contracts, err := os.ReadFile(filepath.Join(dir, "files", "groupcast.binpb"))
+func run(dir, settings, built string) error {
+	contracts, err := os.ReadFile(built)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func run(dir, settings string) error {
 	if err != nil {
 		return err
 	}
-	// What buf has written becomes Envoy's descriptors; repeating that changes nothing.
+	// What buf has written becomes Envoy's descriptors.
 	if files["groupcast.binpb"], err = envoy.Descriptors(contracts); err != nil {
 		return err
 	}
