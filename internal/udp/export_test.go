@@ -16,3 +16,6 @@ func (s *Socket) WithoutOffloads() {
 		s.merge = unix.SetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_GRO, 0) != nil
 	})
 }
+
+// Zone returns the name of the interface that an address is good on.
+func Zone(index uint32) string { return newIncoming(1, 1).zone(index) }

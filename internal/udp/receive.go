@@ -1,13 +1,13 @@
 package udp
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"time"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,29 +42,27 @@ func (s *Socket) Receive(take func(datagram []byte, from netip.AddrPort), rested
 // there.
 func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) error {
 	if s.reading == nil {
-		s.reading = s.messages()
+		s.reading = s.room()
 	}
-	n, err := s.batch.ReadBatch(s.reading, 0)
-	if err != nil {
+	count, failed := 0, error(nil)
+	err := s.raw.Read(func(descriptor uintptr) bool {
+		count, failed = s.reading.read(descriptor)
+		return !errors.Is(failed, unix.EAGAIN)
+	})
+	if err := cmp.Or(err, failed); err != nil {
 		return err
 	}
-	for i := range s.reading[:n] {
-		s.split(&s.reading[i], take)
+	for i := range count {
+		s.split(i, take)
 	}
 	return nil
 }
 
-func (s *Socket) messages() []ipv4.Message {
-	count, size := plainMessages, MaxDatagram
+func (s *Socket) room() *incoming {
 	if s.merge {
-		count, size = mergedMessages, 1<<16
+		return newIncoming(mergedMessages, 1<<16)
 	}
-	messages := make([]ipv4.Message, count)
-	for i := range messages {
-		messages[i].Buffers = [][]byte{make([]byte, size)}
-		messages[i].OOB = make([]byte, controlBytes)
-	}
-	return messages
+	return newIncoming(plainMessages, MaxDatagram)
 }
 
 // Arrived returns when the datagram that is being handed on came to this machine, by the monotonic
@@ -75,20 +73,20 @@ func (s *Socket) Arrived() time.Time { return s.arrived }
 const longWait = 10 * time.Second
 
 // split hands on each of the datagrams that the kernel has merged. A datagram that was cut off is lost.
-func (s *Socket) split(message *ipv4.Message, take func([]byte, netip.AddrPort)) {
-	from, is := message.Addr.(*net.UDPAddr)
-	if !is || message.Flags&unix.MSG_TRUNC != 0 {
+func (s *Socket) split(i int, take func([]byte, netip.AddrPort)) {
+	m, h := &s.reading.messages[i], &s.reading.headers[i]
+	if h.Flags&unix.MSG_TRUNC != 0 {
 		return
 	}
-	whole := message.Buffers[0][:message.N]
-	t := parse(message.OOB[:message.NN])
+	from, whole := s.reading.sender(m), m.buffer[:h.length]
+	t := parse(m.control[:h.Controllen])
 	s.arrived = arrival(t.at, time.Now())
 	for len(whole) > 0 {
 		n := len(whole)
 		if t.segment > 0 {
 			n = min(t.segment, n)
 		}
-		take(whole[:n:n], from.AddrPort())
+		take(whole[:n:n], from)
 		whole = whole[n:]
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -13,8 +14,9 @@ import (
 // Socket sends and receives datagrams, many with one system call.
 type Socket struct {
 	conn    *net.UDPConn
-	batch   *ipv4.PacketConn // it also serves IPv6: the calls are the same
-	reading []ipv4.Message
+	raw     syscall.RawConn
+	batch   *ipv4.PacketConn // for sending; it also serves IPv6: the calls are the same
+	reading *incoming        // nil until anything is read
 	arrived time.Time
 	buffer  int
 	segment atomic.Bool // the kernel cuts what is sent
@@ -24,12 +26,12 @@ type Socket struct {
 // New takes over a connection, and asks the kernel for buffers of so many bytes. The kernel gives
 // at most what net.core.rmem_max and wmem_max allow; Buffer says how much that is.
 func New(conn *net.UDPConn, bufferBytes int) (*Socket, error) {
-	s := &Socket{conn: conn, batch: ipv4.NewPacketConn(conn)}
 	_, _ = conn.SetReadBuffer(bufferBytes), conn.SetWriteBuffer(bufferBytes)
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
+	s := &Socket{conn: conn, raw: raw, batch: ipv4.NewPacketConn(conn)}
 	return s, raw.Control(s.tune)
 }
 

@@ -245,3 +245,51 @@ func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
 		t.Error("what has no stamp did not come when it was read")
 	}
 }
+
+// Who sent a datagram is told as it is for any other socket.
+func TestWhoSentADatagram(t *testing.T) {
+	for network, address := range map[string]string{"udp4": "127.0.0.1:0", "udp6": "[::1]:0"} {
+		t.Run(network, func(t *testing.T) {
+			conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ear, err := udp.New(conn, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ear.Close()
+			from, err := net.DialUDP(network, nil, conn.LocalAddr().(*net.UDPAddr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
+			if _, err := from.Write([]byte("one")); err != nil {
+				t.Fatal(err)
+			}
+			err = ear.ReceiveOnce(func(datagram []byte, sender netip.AddrPort) {
+				if want := from.LocalAddr().(*net.UDPAddr).AddrPort(); sender != want || string(datagram) != "one" {
+					t.Errorf("%q comes from %v, want %v", datagram, sender, want)
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An address that is good on one interface alone names it.
+func TestZoneIsTheNameOfAnInterface(t *testing.T) {
+	all, err := net.Interfaces()
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for index, want := range map[uint32]string{0: "", uint32(all[0].Index): all[0].Name, 1 << 30: "1073741824"} {
+		for range 2 {
+			if got := udp.Zone(index); got != want {
+				t.Errorf("zone %d is called %q, want %q", index, got, want)
+			}
+		}
+	}
+}
