@@ -50,7 +50,7 @@ func (d *Desk) Create(ctx context.Context, caller identity.ID, asked *groupv1.Cr
 	release := d.reserve(asked.GetGroup(), id)
 	defer release()
 	err = d.ledger.Write(ctx, as, response, func() (ledger.Plan, error) {
-		c := creation{desk: d, asked: asked, id: id, now: time.Now()}
+		c := creation{desk: d, caller: caller, asked: asked, id: id, now: time.Now()}
 		return c.plan(response)
 	})
 	if err != nil {
@@ -122,10 +122,11 @@ func checkObjectName(problems *ledger.Checks, name string) {
 
 // creation is a delivery that is being created.
 type creation struct {
-	desk  *Desk
-	asked *groupv1.CreateDeliveryRequest
-	id    string
-	now   time.Time
+	desk   *Desk
+	caller identity.ID
+	asked  *groupv1.CreateDeliveryRequest
+	id     string
+	now    time.Time
 
 	group   view.Group
 	policy  *groupv1.Policy
@@ -159,6 +160,9 @@ func (c *creation) plan(response *groupv1.CreateDeliveryResponse) (ledger.Plan, 
 		return ledger.Plan{}, err
 	}
 	if err := checkRoom(record, len(encoded)+len(encodedTree), c.desk.store.MaxBytes()); err != nil {
+		return ledger.Plan{}, err
+	}
+	if err := c.charge(len(encoded) + len(encodedTree)); err != nil {
 		return ledger.Plan{}, err
 	}
 	response.Delivery = proto.CloneOf(record.GetDelivery())

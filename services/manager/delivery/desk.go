@@ -50,6 +50,7 @@ type Desk struct {
 	started time.Time
 	ended   chan struct{} // closed when the desk is no longer kept
 	opened  chan *keeper  // keepers to be started
+	created *allowance    // what the deliveries of one member write
 	looked  time.Time     // when it was last looked whether the date was set; only the desk's goroutine touches this
 
 	mu       sync.Mutex
@@ -86,7 +87,7 @@ func Lead(by *ledger.Ledger, from *store.Store, shown *view.View, signer identit
 	d := &Desk{
 		ledger: by, store: from, view: shown, signer: signer, survey: distances, hearing: hearing, metrics: metrics,
 		log: log.With("term", by.Term().Number), started: time.Now(), looked: time.Now(),
-		ended: make(chan struct{}), opened: make(chan *keeper),
+		ended: make(chan struct{}), opened: make(chan *keeper), created: newAllowance(createRate, createBurst),
 		keepers: make(map[string]*keeper), creating: make(map[string]string),
 		agents: make(map[string]*presence), attached: make(map[seat]map[*Attachment]bool),
 		plans: make(map[seat]map[string]*groupv1.Assignment), slow: make(map[string]map[string]slowAgent), idle: make(map[string]map[string]time.Time),
