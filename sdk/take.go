@@ -12,6 +12,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
@@ -52,6 +53,10 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 			return err
 		case err == nil || moved || r.isWhole(): // the link may break after the last byte
 			wait = newBackoff()
+		case errors.Is(err, errGivenUp):
+			r.session.client.log.Info("a member that relays gave this one up; the managers decide", "parent", parent.GetName(), "error", err)
+			r.update(func() { r.lost = "" })
+			pause.For(linked, wait.next())
 		default:
 			r.session.client.log.Debug("the parent is lost", "parent", parent.GetName(), "error", err)
 			r.update(func() { r.lost = parent.GetName() })
@@ -66,7 +71,8 @@ func (r *receiving) keepTaking(ctx context.Context, take func(context.Context, *
 // isOver reports whether nothing more comes of a delivery.
 func isOver(a *groupv1.Assignment) bool { return a == nil || a.GetEnded() && a.GetReason() != "" }
 
-// fatal reports whether no other parent can help. A link that ends because this member is too slow ends the delivery here.
+// fatal reports whether no other parent can help. A link that ends because this member is too slow ends the delivery here, if a session agent says
+// so.
 func fatal(err error) bool {
 	var known *DeliveryError
 	var storage *link.StorageError
@@ -123,15 +129,32 @@ func (r *receiving) takeFrom(ctx context.Context, assignment *groupv1.Assignment
 		err = taking.Run(conn)
 		r.session.client.log.Debug("a link was used", "member", r.session.member.Name, "delivery", r.id, "parent", parent.GetName(), "received_bytes", taking.Carried(), "end", err)
 	}
-	var refusal *relay.Refusal
-	var ended *link.Ended
-	if errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow {
-		return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.has())}
+	if isSlow(err) {
+		return r.givenUp(assignment)
 	}
 	if from, is := link.NotKept(err); is {
 		return fmt.Errorf("%w from byte %d on any more, where this member would go on: its sender has it from byte %d on", errNotKept, r.has(), from)
 	}
 	return err
+}
+
+func isSlow(err error) bool {
+	var refusal *relay.Refusal
+	var ended *link.Ended
+	return errors.As(err, &refusal) && refusal.Reason == relay.Slow || errors.As(err, &ended) && ended.Reason == relay.Slow
+}
+
+// errGivenUp says that a member that relays gave up this one.
+var errGivenUp = errors.New("given up by a member that relays")
+
+// givenUp returns how a link ended whose parent says that this member is too slow. A member that relays is no better than this one: as long as the
+// delivery goes on, the managers have another agent feed it, or say themselves that it has failed.
+func (r *receiving) givenUp(assignment *groupv1.Assignment) error {
+	parent := assignment.GetParent()
+	if _, _, relays := identity.Named(parent).Relay(); relays && !assignment.GetEnded() {
+		return fmt.Errorf("%w, %s, at offset %d", errGivenUp, parent.GetName(), r.has())
+	}
+	return &DeliveryError{Reason: "slow", Detail: fmt.Sprintf("given up by %s at offset %d", parent.GetName(), r.has())}
 }
 
 // streamStore hands on what a parent sends. Its writer finds out what that is worth.

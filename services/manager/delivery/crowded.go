@@ -51,6 +51,9 @@ func (k *keeper) arrange(ctx context.Context, delivery view.Delivery, now time.T
 		if (err == nil || isTooLarge) && k.noteRoom(coming, few, refused, now) {
 			due = now
 		}
+		if isTooLarge && k.holdUnwritten() {
+			due = now
+		}
 		return again, due, err
 	}
 }

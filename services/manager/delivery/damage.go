@@ -44,9 +44,9 @@ func (r *rearrangement) moveDamaged(delivery view.Delivery) {
 	}
 }
 
-// avoidDamage has another agent feed each member that would come to be fed again by one that gave it damaged bytes: it takes all anew only once.
-// Where there is no other the member goes there all the same.
-func (r *rearrangement) avoidDamage(delivery view.Delivery) {
+// avoidHarm has another agent feed each member that would come to be fed again by one that gave it damaged bytes, since it takes all anew only
+// once, or by a relay that gave it up, which would be believed the second time. Where there is no other the member goes there all the same.
+func (r *rearrangement) avoidHarm(delivery view.Delivery) {
 	if !delivery.Running() || r.tree == nil || r.keeper.tree == nil || len(r.history) == 0 {
 		return
 	}
@@ -56,19 +56,24 @@ func (r *rearrangement) avoidDamage(delivery view.Delivery) {
 		from, _ := r.tree.Parent(member.String())
 		before, _ := r.keeper.tree.Parent(member.String())
 		if from != before && slices.Contains(harmed, from) {
-			r.moveElsewhere(member, causeDamaged, fmt.Sprintf("it got damaged bytes over %s before", from), append(harmed, before)...)
+			cause, why := causeDamaged, "it got damaged bytes over %s before"
+			if slices.Contains(r.complainedOf(member), from) {
+				cause, why = causeUnfed, "%s, a member that relays, gave it up before"
+			}
+			r.moveElsewhere(member, cause, fmt.Sprintf(why, from), append(harmed, before)...)
 		}
 	}
 }
 
-// harmedBy returns the agents that a node was moved away from because it got damaged bytes.
+// harmedBy returns the agents that a node was moved away from because it got damaged bytes, or was given up.
 func (k *keeper) harmedBy(name string) (agents []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if node := k.progress.nodes[placement.ParseID(name)]; node != nil {
+	id := placement.ParseID(name)
+	if node := k.progress.nodes[id]; node != nil {
 		agents = slices.Clone(node.damagedBy)
 	}
-	return agents
+	return append(agents, k.progress.complaints[id]...)
 }
 
 // gotDamaged reports whether a member is to move because the agent that feeds it gave it damaged bytes.

@@ -11,14 +11,15 @@ import (
 )
 
 // findings are what a rearrangement finds out about nodes. They are held against the nodes once the new tree is written: while it cannot be,
-// the nodes stay where they are, and have to be found out again.
+// the nodes stay where they are, and have to be found out again. Complaints are held also where it never can be.
 type findings struct {
-	banned   map[string]time.Time      // agents that are lost, and until when they are out
-	believed map[identity.ID]time.Time // when a node's word alone has an agent taken out as unreachable, by node
-	doubted  map[link]doubt
-	unfed    []identity.ID          // members that move since they got nothing
-	damaged  map[identity.ID]string // the agents that members are moved away from since they got damaged bytes, by member
-	lowered  []lowered
+	banned     map[string]time.Time      // agents that are lost, and until when they are out
+	believed   map[identity.ID]time.Time // when a node's word alone has an agent taken out as unreachable, by node
+	doubted    map[link]doubt
+	unfed      []identity.ID          // members that move since they got nothing
+	damaged    map[identity.ID]string // the agents that members are moved away from since they got damaged bytes, by member
+	complaints map[identity.ID]string // the relays that members are moved away from since these gave them up, by member
+	lowered    []lowered
 }
 
 // lowered is that an agent moves for the rates that it and others have shown, in a tree as it was before.
@@ -38,7 +39,7 @@ type doubt struct {
 func newFindings() findings {
 	return findings{
 		banned: make(map[string]time.Time), believed: make(map[identity.ID]time.Time), doubted: make(map[link]doubt),
-		damaged: make(map[identity.ID]string),
+		damaged: make(map[identity.ID]string), complaints: make(map[identity.ID]string),
 	}
 }
 
@@ -57,6 +58,7 @@ func (k *keeper) hold(found findings) {
 			node.unfed++
 		}
 	}
+	k.progress.holdComplaints(found.complaints)
 	for member, from := range found.damaged {
 		if node := k.progress.nodes[member]; node != nil {
 			node.damagedBy = append(node.damagedBy, from)

@@ -41,6 +41,7 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 		id := placement.MemberID(name)
 		return !lately[id] && isGone(id) && isGone(placement.AgentID(name))
 	})
+	maps.DeleteFunc(p.complaints, func(id identity.ID, _ []string) bool { return isGone(id) })
 	maps.DeleteFunc(p.unknown, func(name string, gone absence) bool {
 		return now.Sub(gone.found) >= goneMemory && isGone(placement.MemberID(name))
 	})

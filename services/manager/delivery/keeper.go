@@ -54,9 +54,10 @@ type keeper struct {
 	sought       time.Time // when better parents were last looked for
 	forgot       time.Time // when nodes that have gone were last forgotten
 	room         room
-	crowdedAt    time.Time // when it was last logged that some have no room
-	failedAt     time.Time // when looking after the delivery last failed: nodes that stood still until then may have waited for it
-	warning      string    // what was last logged about such a failure
+	unwritten    map[identity.ID]string // complaints of the rearrangement that could not be written last
+	crowdedAt    time.Time              // when it was last logged that some have no room
+	failedAt     time.Time              // when looking after the delivery last failed: nodes that stood still until then may have waited for it
+	warning      string                 // what was last logged about such a failure
 	warnedAt     time.Time
 
 	mu       sync.Mutex
@@ -352,7 +353,7 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memberFacts {
 	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
-	m.hasAll, m.evicted, m.aloneSince = k.progress.hasAll(id), k.progress.evicted(id, k.tree), k.progress.aloneSince(id, now)
+	m.hasAll, m.evicted, m.aloneSince = k.progress.hasAll(id), k.progress.isGivenUp(id, k.tree), k.progress.aloneSince(id, now)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
 		return m
 	}

@@ -27,15 +27,17 @@ type progress struct {
 	sentBegun  uint64 // what the sender had sent when it first reported to this leader
 	nodes      map[identity.ID]*nodeProgress
 	links      map[link]*carriage
-	acked      map[string]uint64  // by name, what members have acknowledged to the agents that feed them
-	doubted    map[link]doubt     // links over which a node was found to get nothing
-	unknown    map[string]absence // members that are not heard of
-	claimed    bool               // the program of the sender has told of the delivery
-	sent       time.Time          // when the sender had sent all; zero if it has not, or before this term
-	sentOnce   uint64             // how much its links had carried then: what it sends again for somebody comes later
-	moved      time.Time          // when anybody last got more
-	agentMoved time.Time          // when an agent did
-	apart      string             // who could not reach whom, by the latest report of that since anybody got more
+	acked      map[string]uint64        // by name, what members have acknowledged to the agents that feed them
+	doubted    map[link]doubt           // links over which a node was found to get nothing
+	unknown    map[string]absence       // members that are not heard of
+	complaints map[identity.ID][]string // by member, the relays that gave it up
+	mayBeSlow  bool                     // a member can be given up as too slow
+	claimed    bool                     // the program of the sender has told of the delivery
+	sent       time.Time                // when the sender had sent all; zero if it has not, or before this term
+	sentOnce   uint64                   // how much its links had carried then: what it sends again for somebody comes later
+	moved      time.Time                // when anybody last got more
+	agentMoved time.Time                // when an agent did
+	apart      string                   // who could not reach whom, by the latest report of that since anybody got more
 	sealed     bool
 	length     uint64 // that was sealed
 	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
@@ -172,7 +174,7 @@ func newProgress(delivery view.Delivery, now time.Time) *progress {
 	return &progress{
 		sender: placement.MemberID(delivery.GetDelivery().GetSender()), begun: delivery.GetDelivery().GetCreateTime().AsTime(),
 		nodes: make(map[identity.ID]*nodeProgress), links: make(map[link]*carriage), doubted: make(map[link]doubt), unknown: make(map[string]absence),
-		acked: make(map[string]uint64), moved: now, datagrams: isDatagrams(delivery), hashed: isHashed(delivery),
+		acked: make(map[string]uint64), complaints: make(map[identity.ID][]string), mayBeSlow: mayBeSlow(delivery), moved: now, datagrams: isDatagrams(delivery), hashed: isHashed(delivery),
 	}
 }
 

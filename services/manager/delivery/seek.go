@@ -58,8 +58,8 @@ func (r *rearrangement) attached() placement.Network {
 	return there
 }
 
-// wasHarmed reports whether a node was moved because it got damaged bytes: a better parent may be the one that damaged them, and would do so
-// again.
+// wasHarmed reports whether a node was moved because it got damaged bytes, or was given up: a better parent may be the one that did that, and
+// would do so again.
 func (k *keeper) wasHarmed(name string) bool { return len(k.harmedBy(name)) > 0 }
 
 // isNearlyDone reports whether a node has all bytes of an object, or nearly. It does not where the length is unknown, which is 0.

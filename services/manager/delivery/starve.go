@@ -73,10 +73,10 @@ func (r *rearrangement) moveToNear(member identity.ID, cause, why string) (moved
 
 // moveToSpare has an agent feed a member that the tree did not use. Where the member's agent is the only one, that one feeds the other: it is
 // of no use against damaged bytes.
-func (r *rearrangement) moveToSpare(member identity.ID, cause, why string) (moved bool) {
+func (r *rearrangement) moveToSpare(member identity.ID, cause, why string, but ...string) (moved bool) {
 	there := r.attached()
 	with, err := there.WithSpare(there.Enlarged(r.tree), member.String())
-	return err == nil && r.moveWithin(with, member, cause, why)
+	return err == nil && r.moveWithin(with, member, cause, why, but...)
 }
 
 // moveWithin moves a member within a tree that may have more agents than the present one.

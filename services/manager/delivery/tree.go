@@ -86,8 +86,9 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	r.releaseMembers(delivery)
 	r.admitMembers(delivery)
 	r.moveDamaged(delivery)
+	r.moveGivenUp(delivery)
 	r.moveStarved(delivery)
-	r.avoidDamage(delivery)
+	r.avoidHarm(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	again, err := r.write(ctx, delivery)
@@ -105,6 +106,7 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 	version := delivery.Tree.GetVersion() + 1
 	changes := r.after(delivery.Tree.GetChanges(), version, r.now)
 	if err := k.writeTree(ctx, delivery, encodeTree(r.tree, version, r.absent, changes)); err != nil {
+		k.unwritten = r.complaints
 		return delivery, err
 	}
 	k.hold(r.findings)
