@@ -51,8 +51,9 @@ func (r *rearrangement) moveGivenUp(delivery view.Delivery) {
 		from, _ := r.tree.Parent(name)
 		r.complaints[member] = from
 		why := fmt.Sprintf("%s, a member that relays, gave it up", from)
-		if !r.moveElsewhere(member, causeUnfed, why, r.relays()...) && !r.moveToSpare(member, causeUnfed, why, r.complainedOf(member)...) &&
-			!r.moveElsewhere(member, causeUnfed, why, r.complainedOf(member)...) {
+		relays, before := r.relays(), r.complainedOf(member)
+		if !r.moveElsewhere(member, causeUnfed, why, relays...) && !r.moveToSpare(member, causeUnfed, why, relays...) &&
+			!r.moveToSpare(member, causeUnfed, why, before...) && !r.moveElsewhere(member, causeUnfed, why, before...) {
 			r.due = r.now
 		}
 	}

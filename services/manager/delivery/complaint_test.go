@@ -174,3 +174,24 @@ func TestWhoWasGivenUpDoesNotComeBack(t *testing.T) {
 		t.Errorf("when %s has gone, m1 is fed by %s, and %s gave it up; want another relay", after, again, by)
 	}
 }
+
+// A session agent that the tree does not use comes before any relay, also one that is nearer or stronger.
+func TestWhoIsGivenUpGoesToASpareSessionAgent(t *testing.T) {
+	u := serve(t, fileSpec())
+	u.relayed("r1.g", "r1.g")
+	for _, name := range []string{"a", "b"} {
+		u.desk.Goodbye(name)
+	}
+	for _, name := range []string{"r2.g", "z"} {
+		u.desk.put(u.t, view.AgentKey(name), &agentv1.Agent{Name: name, State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{name + ":7410"}})
+		u.desk.AttachAgent(name)
+	}
+	if err := u.desk.view.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u.givesUp()
+	u.mustArrange()
+	if by, _ := u.tree.Parent("member/m1"); by != "agent/z" {
+		t.Errorf("m1 is fed by %s, want the session agent z", by)
+	}
+}

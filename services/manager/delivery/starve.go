@@ -7,6 +7,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
+	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -72,10 +73,14 @@ func (r *rearrangement) moveToNear(member identity.ID, cause, why string) (moved
 }
 
 // moveToSpare has an agent feed a member that the tree did not use. Where the member's agent is the only one, that one feeds the other: it is
-// of no use against damaged bytes.
+// of no use against damaged bytes. It is none of those in but.
 func (r *rearrangement) moveToSpare(member identity.ID, cause, why string, but ...string) (moved bool) {
 	there := r.attached()
-	with, err := there.WithSpare(there.Enlarged(r.tree), member.String())
+	enlarged := there.Enlarged(r.tree)
+	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
+		return slices.Contains(but, placement.AgentID(agent.GetName()).String())
+	})
+	with, err := there.WithSpare(enlarged, member.String())
 	return err == nil && r.moveWithin(with, member, cause, why, but...)
 }
 
