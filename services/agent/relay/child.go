@@ -266,6 +266,8 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 	portion := link.Portion{Changed: s.changed, TreeVersion: s.assignment.GetTreeVersion()}
 	arrived := s.account.Offset()
 	switch {
+	case s.known != nil && offset == s.known.Length: // it has all, and waits for nobody for whom that comes again
+		portion.End = s.known
 	case s.begin != nil || !s.account.Serves(s.name):
 	case offset < arrived && most > 0:
 		file, at, there, err := s.entry.At(offset)
@@ -275,8 +277,6 @@ func (s *supply) Next(offset, most uint64) (link.Portion, error) {
 		portion.File, portion.At, portion.Length = file, at, min(most, arrived-offset, there)
 		s.child.reads = append(s.child.reads, offset)
 		s.account.Sent(s.name, offset+portion.Length)
-	case s.end != nil && offset == s.end.Length:
-		portion.End = s.end
 	}
 	return portion, nil
 }

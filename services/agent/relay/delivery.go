@@ -46,7 +46,8 @@ type delivery struct {
 	entry      *cache.Entry
 	account    *algo.Account
 	assignment *groupv1.Assignment
-	end        *link.End
+	end        *link.End // nil until all has come since the delivery began
+	known      *link.End // that end, or the one before the delivery began again
 	ended      time.Time // when the manager said so; zero before
 	children   map[string]*child
 	changed    chan struct{}

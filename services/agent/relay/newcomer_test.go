@@ -153,3 +153,27 @@ func TestWhoWasGivenUpMayComeAgain(t *testing.T) {
 	done()
 	sender.Wait()
 }
+
+// A member that has all lacks the word of the end alone, as its link broke before that. It is told also while everything comes again for another:
+// as that goes on, it may be the only one that is not done.
+func TestWhoHasAllIsToldTheEndWhileAllComesAgain(t *testing.T) {
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 16<<20, spec)
+			w.start("sa1", 1<<20)
+			w.tree("sa1", "sender", "first")
+			w.deliver("sa1", map[*member]string{newMember("first"): "sa1"})
+			w.tree("sa1", "sender", "first", "late")
+			late, whole := newMember("late"), newMember("whole")
+			whole.got.Write(w.content)
+			w.pulls(late, "sa1")
+			w.await("everything is to come again", func() bool { return w.agents["sa1"].count(w, "restarts") > 0 })
+			w.tree("sa1", "sender", "first", "late", "whole")
+			w.pulls(whole, "sa1")
+			w.await("the one that has all is told so", whole.isDone)
+			if late.isDone() {
+				t.Error("nobody sends, and the other has all")
+			}
+		})
+	}
+}

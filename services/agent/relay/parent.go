@@ -313,7 +313,7 @@ func (s *store) End(end link.End) error {
 		return fmt.Errorf("%w: the stream ends at %d, and there was more", wire.ErrProtocol, end.Length)
 	}
 	s.update(func() {
-		s.end = &end
+		s.end, s.known = &end, &end
 		s.account.End()
 	})
 	s.hub.Report()
