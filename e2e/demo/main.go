@@ -45,8 +45,9 @@ type demo struct {
 	bin    string
 	access string
 
-	mu      sync.Mutex
-	started []*exec.Cmd
+	mu       sync.Mutex
+	started  []*exec.Cmd
+	terminal sync.Mutex // of whoever writes to it: a command that runs draws again what it has drawn
 }
 
 func show(ctx context.Context, bin string) error {
@@ -200,6 +201,8 @@ func (d *demo) run(args ...string) error {
 		return d.ctx.Err()
 	}
 	fmt.Printf("$ groupcast %s\n", strings.Join(args, " "))
+	d.terminal.Lock()
+	defer d.terminal.Unlock()
 	command := d.command(args)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
@@ -208,7 +211,7 @@ func (d *demo) run(args ...string) error {
 	return nil
 }
 
-// background starts a command that keeps running. What it prints is shown as it comes.
+// background starts a command that keeps running. What it prints is shown as it comes, but not within what another command draws.
 func (d *demo) background(args ...string) (*exec.Cmd, error) {
 	if d.ctx.Err() != nil {
 		return nil, d.ctx.Err()
@@ -219,13 +222,15 @@ func (d *demo) background(args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	go indent(args[4], stdout)
+	go d.indent(args[4], stdout)
 	return command, d.start(command)
 }
 
-func indent(who string, from io.Reader) {
+func (d *demo) indent(who string, from io.Reader) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
+		d.terminal.Lock()
 		fmt.Printf("    %s | %s\n", who, lines.Text())
+		d.terminal.Unlock()
 	}
 }
 

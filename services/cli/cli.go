@@ -245,6 +245,9 @@ func (a *app) root() *cobra.Command {
 		return a.checkOutput()
 	}
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		if command.HasSubCommands() { // the flag may be one of a command that is misspelt
+			err = cmp.Or(unknownCommand(command, command.Flags().Args()), err)
+		}
 		return usageError{fmt.Errorf("%w (see '%s --help')", unread(err), command.CommandPath())}
 	})
 	root.AddCommand(a.pushCommand(), a.pullCommand(), a.uploadCommand(), a.gatherCommand(), a.replicateCommand(), a.deliveryCommand(), a.replicationCommand(), a.groupCommand(), a.memberCommand(), a.agentCommand(), a.gathererCommand(), a.replicatorCommand(), a.joinCommand(),

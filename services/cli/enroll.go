@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/groupcast/groupcast/internal/identity"
@@ -147,8 +148,9 @@ func (a *app) readToken(ctx context.Context, e *enrollment) error {
 	case "":
 		return nil
 	case "-":
-		if term.IsTerminal(int(os.Stdin.Fd())) {
+		if terminal := int(os.Stdin.Fd()); term.IsTerminal(terminal) {
 			fmt.Fprint(a.stderr, "join token: ")
+			defer a.unseen(terminal)()
 		}
 		text, err = bufio.NewReader(&until{ctx, os.Stdin}).ReadBytes('\n')
 		if err = interrupted(ctx, err); errors.Is(err, errInterrupted) {
@@ -169,6 +171,21 @@ func (a *app) readToken(ctx context.Context, e *enrollment) error {
 		return usageError{errors.New("--token-file is empty: want in it what 'groupcast token create' writes")}
 	}
 	return nil
+}
+
+// unseen has a terminal not show what is typed, until the returned function is called: who has seen a token can use it first.
+func (a *app) unseen(terminal int) (end func()) {
+	before, err := unix.IoctlGetTermios(terminal, unix.TCGETS)
+	if err != nil {
+		return func() {}
+	}
+	silent := *before
+	silent.Lflag &^= unix.ECHO
+	_ = unix.IoctlSetTermios(terminal, unix.TCSETS, &silent)
+	return func() {
+		_ = unix.IoctlSetTermios(terminal, unix.TCSETS, before)
+		fmt.Fprintln(a.stderr) // that of the user was not shown
+	}
 }
 
 // exchange exchanges whichever token was given.

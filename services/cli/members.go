@@ -121,6 +121,7 @@ func (a *app) joinCommand() *cobra.Command {
 			join.Roles = append(join.Roles, sdk.Role(role))
 		}
 		return a.stay(command, func(ctx context.Context, client *sdk.Client) error {
+			a.sayReplaced(ctx, client, join)
 			session, err := a.join(ctx, client, join)
 			for err == nil {
 				if err = a.holdSession(ctx, session); !isExpired(err) {

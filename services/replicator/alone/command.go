@@ -1,6 +1,7 @@
 package alone
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -62,15 +63,15 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use: "groupcast-replicator", Short: "Replicate files and block devices to a whole LAN by multicast",
 		SilenceErrors: true, SilenceUsage: true, Long: about,
-		Args: takes(func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: it can be send or receive", args[0])
-			}
-			return nil
-		}),
+		Args: takes(unknownCommand),
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		if command == root { // the flag may be one of a command that is misspelt
+			err = cmp.Or(unknownCommand(command, command.Flags().Args()), err)
+		}
+		return usageError{err}
+	})
 	root.AddCommand(a.sendCommand(), a.receiveCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -86,6 +87,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "groupcast-replicator: %v\n", err)
 	}
 	return status
+}
+
+func unknownCommand(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unknown command %q: it can be send or receive", args[0])
+	}
+	return nil
 }
 
 // takes has wrong arguments be a wrong call.

@@ -52,6 +52,7 @@ func TestCalledWrongly(t *testing.T) {
 	}{
 		{[]string{"send"}, nil, "accepts 1 arg(s)"},
 		{[]string{"sendd"}, nil, `unknown command "sendd"`},
+		{[]string{"sendd", file, "--lan", "lo"}, nil, `unknown command "sendd"`},
 		{[]string{"receive", "here"}, nil, "here"},
 		{[]string{"send", filepath.Join(dir, "missing"), "--lan", "lo"}, nil, "missing: no such file"},
 		{[]string{"send", filepath.Join(dir, "missing"), "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "missing: no such file"},

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -137,8 +136,25 @@ func (l *line) show(now time.Time, format string, args ...any) {
 		return
 	}
 	l.shown = true
-	text := fmt.Sprintf(format, args...)
-	fmt.Fprintf(l.to, "\r%s%s", text, strings.Repeat(" ", max(0, 78-len(text))))
+	fmt.Fprintf(l.to, "\r%s\x1b[K", cut(fmt.Sprintf(format, args...), l.width()))
+}
+
+// width returns how many characters fit on the line.
+func (l *line) width() int {
+	if file, is := l.to.(*os.File); is {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 1 {
+			return columns - 1
+		}
+	}
+	return 79
+}
+
+// cut returns the beginning of a text: what is longer than a line would begin another each time.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return text[:max(0, most-1)] + "…"
 }
 
 // now writes the progress if it was not written for a while. A replication that is soon over writes it at the end alone. The caller has the lock.
@@ -157,12 +173,12 @@ func (l *line) isTerminal() bool {
 	return is && term.IsTerminal(int(file.Fd()))
 }
 
-// end leaves the line.
+// end clears the line: what follows says how it ended.
 func (l *line) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shown {
-		fmt.Fprintln(l.to)
+		fmt.Fprint(l.to, "\r\x1b[K")
 	}
 	l.shown = false
 }

@@ -120,3 +120,12 @@ func TestWhatAllHave(t *testing.T) {
 		}
 	}
 }
+
+// What is longer than a line is cut: it would begin another each time.
+func TestLineFits(t *testing.T) {
+	for most, want := range map[int]string{79: "sent 29 MiB of 300 MiB", 22: "sent 29 MiB of 300 MiB", 10: "sent 29 M…", 0: "…"} {
+		if got := cut("sent 29 MiB of 300 MiB", most); got != want {
+			t.Errorf("at %d: %q, want %q", most, got, want)
+		}
+	}
+}

@@ -148,7 +148,7 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	shown.end()
 	explain(result.Members)
 	if ctx.Err() != nil {
-		fmt.Fprintln(a.stderr, "receivers keep what they have: send again to go on")
+		fmt.Fprintln(a.stderr, a.goOn(result.Members, made))
 	}
 	if err != nil {
 		why := whyEnded(ctx, err)
@@ -170,6 +170,17 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		fmt.Fprintf(a.stdout, "%d of %d receivers did not join\n", missing, s.receivers)
 	}
 	return verdict(result.Members, s.receivers)
+}
+
+// goOn says what becomes of a replication that was interrupted.
+func (a *app) goOn(members []send.Receipt, made bool) string {
+	switch {
+	case len(members) == 0:
+		return "nobody has joined, and nothing was sent"
+	case made:
+		return "receivers keep what they have: send again with --key " + a.phrase + " to go on"
+	}
+	return "receivers keep what they have: send again to go on"
 }
 
 // whom says which receivers are waited for before anything is sent.

@@ -29,3 +29,22 @@ func TestWhyASenderEnded(t *testing.T) {
 		}
 	}
 }
+
+// Who interrupts a sender is told what there is to go on with.
+func TestWhatAnInterruptedSenderSays(t *testing.T) {
+	a := &app{phrase: phrase}
+	one := []send.Receipt{{Name: "one"}}
+	for _, tt := range []struct {
+		members []send.Receipt
+		made    bool
+		want    string
+	}{
+		{nil, true, "nobody has joined, and nothing was sent"},
+		{one, true, "receivers keep what they have: send again with --key " + phrase + " to go on"},
+		{one, false, "receivers keep what they have: send again to go on"},
+	} {
+		if got := a.goOn(tt.members, tt.made); got != tt.want {
+			t.Errorf("%d receivers, with a phrase that was made: %t: %q, want %q", len(tt.members), tt.made, got, tt.want)
+		}
+	}
+}
