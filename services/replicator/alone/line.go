@@ -120,9 +120,28 @@ func (l *line) receiving(p receive.Progress) {
 
 // say says something once, also where there is no terminal.
 func (l *line) say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(format, args...)
+}
+
+// write is say for a caller that has the lock.
+func (l *line) write(format string, args ...any) {
 	if !l.quiet {
 		fmt.Fprintf(l.to, format+"\n", args...)
 	}
+}
+
+// waitsLong is after how long it is said what may be in the way of those that are waited for.
+const waitsLong = 10 * time.Second
+
+// waits says for whom it is waited, and after a while what they need to be heard. The returned function is called once nobody is waited for.
+func (l *line) waits(whom, lan string) (end func()) {
+	l.say("waiting for %s on %s", whom, lan)
+	later := time.AfterFunc(waitsLong, func() {
+		l.say("still waiting for %s: the same phrase and a LAN that carries multicast are needed; firewalls, bridges' too, and switches that snoop without a querier may be in the way", whom)
+	})
+	return func() { later.Stop() }
 }
 
 func (l *line) show(now time.Time, format string, args ...any) {
@@ -164,7 +183,7 @@ func (l *line) now(at time.Time, format string, args ...any) {
 		l.said = at
 	case at.Sub(l.said) >= saidEvery:
 		l.said = at
-		l.say(format, args...)
+		l.write(format, args...)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"net/netip"
 	"regexp"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
@@ -127,5 +129,25 @@ func TestLineFits(t *testing.T) {
 		if got := cut("sent 29 MiB of 300 MiB", most); got != want {
 			t.Errorf("at %d: %q, want %q", most, got, want)
 		}
+	}
+}
+
+// Who waits for long is told what may be in the way; who does not is not.
+func TestWhatMayBeInTheWay(t *testing.T) {
+	for name, waits := range map[string]time.Duration{"for long": 11 * time.Second, "not for long": 9 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var said bytes.Buffer
+				l := &line{to: &said}
+				end := l.waits("a sender", "eth0")
+				time.Sleep(waits)
+				end()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if strings.Contains(said.String(), "in the way") != (waits > waitsLong) {
+					t.Errorf("after %v it has said\n%s", waits, said.String())
+				}
+			})
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,9 +166,14 @@ func (a *app) receive(ctx context.Context, r *receiving) error {
 		return wrongly("--into "+r.into, err)
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
-	shown.say("waiting for a sender on %s", a.lan)
+	heard := shown.waits("a sender", a.lan)
+	defer heard()
 	a.warnOfInterface()
-	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Begins: shown.begins, Progress: shown.receiving}, receive.Config{
+	begins := func(sender netip.AddrPort, info object.Info) {
+		heard()
+		shown.begins(sender, info)
+	}
+	receipt, err := receive.Run(ctx, receive.Env{Log: a.log(), Begins: begins, Progress: shown.receiving}, receive.Config{
 		Place: place, Key: key, Name: r.name, LAN: r.site, Durable: r.ack == "durable", Leaves: true,
 		Await: r.await, Patience: r.patience, Find: r.find, Open: r.open, Path: r.path(), DiskPatience: r.disk,
 	})

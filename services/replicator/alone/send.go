@@ -139,8 +139,14 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		fmt.Fprintf(a.stderr, "receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key %s\n", a.phrase)
 	}
 	shown := &line{to: a.stderr, quiet: a.quiet}
-	shown.say("waiting for %s on %s", s.whom(), a.lan)
-	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: func(joined, refused int) { a.begins(s, joined, refused) }}
+	heard := shown.waits(s.whom(), a.lan)
+	defer heard()
+	a.warnOfInterface()
+	begins := func(joined, refused int) {
+		heard()
+		a.begins(s, joined, refused)
+	}
+	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: begins}
 	result, err := send.Run(ctx, env, send.Config{
 		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
 		Datagram: s.datagram, Slow: slow, Patience: s.patience, Exclusive: true,
