@@ -126,7 +126,10 @@ func (p *pull) makeInto() error {
 	if p.into == "" {
 		return nil
 	}
-	if err := os.MkdirAll(p.into, 0o755); err != nil {
+	switch err := os.MkdirAll(p.into, 0o755); {
+	case errors.Is(err, unix.ENOTDIR):
+		return unusable(fmt.Errorf("--into %s: a directory is wanted, and that is none", p.into))
+	case err != nil:
 		return unusable(err)
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, p.into, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -43,6 +44,14 @@ func tokenKey(id string) string { return "token/" + id }
 
 // enrollable are the roles that a join token can be for. Managers are not among them: they hold the CA.
 var enrollable = []identity.Role{identity.Member, identity.Agent, identity.Gatherer, identity.Replicator, identity.Operator}
+
+func enrollableNames() string {
+	var names []string
+	for _, role := range enrollable {
+		names = append(names, string(role))
+	}
+	return strings.Join(names, ", ")
+}
 
 // services are the enrollable roles that enroll by themselves, and not with the command.
 var services = []identity.Role{identity.Agent, identity.Gatherer, identity.Replicator}
@@ -83,7 +92,7 @@ func (r *Registry) CreateToken(ctx context.Context, caller identity.ID, asked *g
 
 func checkToken(asked *groupv1.CreateTokenRequest, record tokenRecord) (time.Duration, error) {
 	var problems ledger.Checks
-	problems.That(slices.Contains(enrollable, record.ID.Role), "role", "%q is not one of %v", asked.GetRole(), enrollable)
+	problems.That(slices.Contains(enrollable, record.ID.Role), "role", "%q is not one of %s", asked.GetRole(), enrollableNames())
 	problems.No("name", identity.CheckName(asked.GetName()))
 	problems.That(record.ID.Role == identity.Member || len(record.Groups) == 0, "groups", "are for members")
 	problems.That(record.ID.Role != identity.Member || len(record.Groups) > 0, "groups", "name those that the member may join, or %q for all", AllGroups)
@@ -210,7 +219,7 @@ func planIdentity(id identity.ID, record view.Identity) (ledger.Plan, error) {
 // its sessions.
 func (r *Registry) Revoke(ctx context.Context, id identity.ID) error {
 	if !slices.Contains(enrollable, id.Role) { // a manager has the CA: nothing could keep it out, or let it back in
-		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "role", Problem: fmt.Sprintf("%q is not one of %v", id.Role, enrollable)}}}
+		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "role", Problem: fmt.Sprintf("%q is not one of %s", id.Role, enrollableNames())}}}
 	}
 	if err := id.Validate(); err != nil {
 		return &ledger.Invalid{Violations: []ledger.Violation{{Field: "name", Problem: err.Error()}}}
