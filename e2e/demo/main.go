@@ -200,9 +200,9 @@ func (d *demo) run(args ...string) error {
 	if d.ctx.Err() != nil {
 		return d.ctx.Err()
 	}
-	fmt.Printf("$ groupcast %s\n", strings.Join(args, " "))
 	d.terminal.Lock()
 	defer d.terminal.Unlock()
+	fmt.Printf("$ groupcast %s\n", strings.Join(args, " "))
 	command := d.command(args)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
