@@ -23,7 +23,6 @@ import (
 	"github.com/groupcast/groupcast/internal/interrupt"
 	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/internal/printable"
-	"github.com/groupcast/groupcast/internal/spell"
 	"github.com/groupcast/groupcast/internal/version"
 	"github.com/groupcast/groupcast/sdk"
 	"github.com/groupcast/groupcast/sdk/gather"
@@ -294,23 +293,6 @@ func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return fmt.Errorf("it is called as %s, not with '%s'", wants, strings.Join(args, " "))
 	}
-}
-
-func unknownCommand(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	err := fmt.Errorf("unknown command %q", args[0])
-	var names []string
-	for _, known := range command.Commands() {
-		if known.IsAvailableCommand() {
-			names = append(names, known.Name())
-		}
-	}
-	if near := spell.Alike(args[0], names); near != "" {
-		err = fmt.Errorf("%w: did you mean %q?", err, near)
-	}
-	return err
 }
 
 // client connects to the managers.

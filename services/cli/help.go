@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/groupcast/groupcast/internal/spell"
 )
 
 // markUnknownHelp makes help with a command that does not exist a usage error, as is to call one: cobra shows the help of what is above it.
@@ -23,4 +25,21 @@ func markUnknownHelp(root *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+func unknownCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	var names []string
+	for _, known := range command.Commands() {
+		if known.IsAvailableCommand() {
+			names = append(names, known.Name())
+		}
+	}
+	if near := spell.Alike(args[0], names); near != "" {
+		err = fmt.Errorf("%w: did you mean %q?", err, near)
+	}
+	return err
 }
