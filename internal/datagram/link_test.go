@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,12 +36,15 @@ func TestReportedAndSent(t *testing.T) {
 	in := datagram.NewIn(secret, addressOf(parent))
 	batch := datagram.NewBatch(parent)
 	const count = 5
-	go parent.Receive(func(whole []byte, from netip.AddrPort) {
-		out.Take(whole, from, time.Now())
-		for i := range count {
-			out.Add(batch, wire.Header{Kind: wire.Data, Sequence: uint64(i)}, fmt.Appendf(nil, "datagram %d", i), time.Now())
-		}
-	}, batch.Flush)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		_ = parent.Receive(func(whole []byte, from netip.AddrPort) {
+			out.Take(whole, from, time.Now())
+			for i := range count {
+				out.Add(batch, wire.Header{Kind: wire.Data, Sequence: uint64(i)}, fmt.Appendf(nil, "datagram %d", i), time.Now())
+			}
+		}, batch.Flush)
+	})
 	if err := child.Send(report(t, in), addressOf(parent)); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +73,8 @@ func TestReportedAndSent(t *testing.T) {
 			t.Errorf("datagram %d is %q", i, payload)
 		}
 	}
+	parent.Close()
+	sending.Wait() // what has come is counted only then
 	out.Take(report(t, in), addressOf(child), time.Now())
 	if use := out.Use(); use.Sent != count || use.Held != 0 || use.Bytes != count*10 {
 		t.Errorf("the parent counts %+v", use)

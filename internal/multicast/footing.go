@@ -3,10 +3,8 @@ package multicast
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/udp"
@@ -21,14 +19,10 @@ type Footing struct {
 
 // FootingOf returns what the interface of a place is now, for a socket that was opened there.
 func FootingOf(s *udp.Socket, p Place) (f Footing, err error) {
-	raw, err := s.Conn().SyscallConn()
-	if err != nil {
-		return f, err
-	}
-	failed := raw.Control(func(descriptor uintptr) { f, err = footing(int(descriptor), p.Interface) })
-	if failed != nil {
-		err = failed
-	}
+	err = s.Control(func(descriptor int) (err error) {
+		f, err = footing(descriptor, p.Interface)
+		return err
+	})
 	if err != nil {
 		return f, fmt.Errorf("look at interface %s: %w", p.Interface, err)
 	}
@@ -58,12 +52,14 @@ func footing(descriptor int, device string) (f Footing, err error) {
 
 // Carry has what a socket sends to its group go over the interface as it is now.
 func (f Footing) Carry(s *udp.Socket) error {
-	return ipv4.NewPacketConn(s.Conn()).SetMulticastInterface(&net.Interface{Index: int(f.index)})
+	return s.Control(func(descriptor int) error {
+		return unix.SetsockoptIPMreqn(descriptor, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(f.index)})
+	})
 }
 
 // Hear has a socket that has joined a group hear it by the interface as it is now.
 func (f Footing) Hear(s *udp.Socket, group netip.AddrPort) error {
-	err := ipv4.NewPacketConn(s.Conn()).JoinGroup(&net.Interface{Index: int(f.index)}, &net.UDPAddr{IP: group.Addr().AsSlice()})
+	err := join(s, group.Addr(), int(f.index))
 	if errors.Is(err, unix.EADDRINUSE) { // it has another address, and is the same
 		return nil
 	}

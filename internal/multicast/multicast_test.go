@@ -70,12 +70,12 @@ func numbered(count, size int, to netip.AddrPort) udp.Run {
 // received returns the numbers of what comes until all are there, or nothing does for a while.
 func received(t *testing.T, s *udp.Socket, want int) (numbers []int, from netip.AddrPort) {
 	t.Helper()
-	s.Conn().SetReadDeadline(time.Now().Add(5 * time.Second))
+	s.SetReadDeadline(time.Now().Add(5 * time.Second))
 	err := s.Receive(func(datagram []byte, source netip.AddrPort) {
 		numbers, from = append(numbers, int(binary.BigEndian.Uint32(datagram))), source
 	}, func() {
 		if len(numbers) >= want {
-			s.Conn().SetReadDeadline(time.Now())
+			s.SetReadDeadline(time.Now())
 		}
 	})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"syscall"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/udp"
@@ -60,7 +59,7 @@ func Join(p Place) (*udp.Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("join %v: %w", p.Group, err)
 	}
-	if err := ipv4.NewPacketConn(s.Conn()).JoinGroup(device, &net.UDPAddr{IP: p.Group.Addr().AsSlice()}); err != nil {
+	if err := join(s, p.Group.Addr(), device.Index); err != nil {
 		return nil, errors.Join(fmt.Errorf("join %v on %s: %w", p.Group, p.Interface, err), s.Close())
 	}
 	return s, nil
@@ -83,12 +82,30 @@ func Open(p Place, port uint16) (*udp.Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take a port of %s: %w", p.Interface, err)
 	}
-	options := ipv4.NewPacketConn(s.Conn())
-	err = errors.Join(options.SetMulticastInterface(device), options.SetMulticastTTL(max(p.TTL, 1)), options.SetMulticastLoopback(p.Loop))
-	if err != nil {
+	if err := s.Control(func(descriptor int) error { return p.route(descriptor, device.Index) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("send to %v through %s: %w", p.Group, p.Interface, err), s.Close())
 	}
 	return s, nil
+}
+
+// join has a socket hear a group at an interface.
+func join(s *udp.Socket, group netip.Addr, device int) error {
+	return s.Control(func(descriptor int) error {
+		return unix.SetsockoptIPMreqn(descriptor, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(device)})
+	})
+}
+
+// route says how far what a socket sends to the group goes, and by which interface.
+func (p Place) route(descriptor, device int) error {
+	loop := 0
+	if p.Loop {
+		loop = 1
+	}
+	return errors.Join(
+		unix.SetsockoptIPMreqn(descriptor, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(device)}),
+		unix.SetsockoptInt(descriptor, unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, max(p.TTL, 1)),
+		unix.SetsockoptInt(descriptor, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, loop),
+	)
 }
 
 // address returns the interface's first IPv4 address.

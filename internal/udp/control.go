@@ -3,19 +3,21 @@ package udp
 import (
 	"encoding/binary"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// cut returns the control message that tells the kernel the size of the datagrams in a run.
-func cut(segment int) []byte {
-	control := make([]byte, unix.CmsgSpace(2))
-	header := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(control)))
-	header.Level, header.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
-	header.SetLen(unix.CmsgLen(2))
-	binary.NativeEndian.PutUint16(control[unix.CmsgLen(0):], uint16(segment))
-	return control
+// cutMessage is the control message that tells the kernel the size of the datagrams in a run.
+type cutMessage struct {
+	header  unix.Cmsghdr
+	segment uint16
+	_       [6]byte // as the kernel aligns it
+}
+
+func (m *cutMessage) set(segment int) {
+	m.header.Level, m.header.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	m.header.SetLen(unix.CmsgLen(2))
+	m.segment = uint16(segment)
 }
 
 // told is what the kernel says about what came.

@@ -8,14 +8,23 @@ var Arrival = arrival
 // WithoutOffloads makes a socket behave as on a kernel without offloads.
 func (s *Socket) WithoutOffloads() {
 	s.segment.Store(false)
-	raw, err := s.conn.SyscallConn()
-	if err != nil {
-		panic(err)
-	}
-	_ = raw.Control(func(descriptor uintptr) {
-		s.merge = unix.SetsockoptInt(int(descriptor), unix.IPPROTO_UDP, unix.UDP_GRO, 0) != nil
+	_ = s.Control(func(descriptor int) error {
+		s.merge = unix.SetsockoptInt(descriptor, unix.IPPROTO_UDP, unix.UDP_GRO, 0) != nil
+		return nil
 	})
 }
 
 // Zone returns the name of the interface that an address is good on.
 func Zone(index uint32) string { return newIncoming(1, 1).zone(index) }
+
+// BriskReads is for how many reads there is no pause after one that brought much.
+const BriskReads = briskReads
+
+// Pauses reports whether there is a pause after some reads; those that may not have read everything are negative.
+func Pauses(buffer int, reads []int) bool {
+	p := pause{isWanted: true}
+	for _, bytes := range reads {
+		p.note(max(bytes, -bytes), buffer, bytes < 0)
+	}
+	return p.next() > 0
+}

@@ -47,13 +47,13 @@ func newIncoming(count, size int) *incoming {
 
 // read takes what is there, and waits for nothing. Go's scheduler is not told of the call, as it does not block: otherwise it wakes a thread to
 // watch over each that follows a rest. Where datagrams come one at a time, that was a third of what it costs to take them.
-func (in *incoming) read(descriptor uintptr) (count int, err error) {
+func (in *incoming) read(descriptor int) (count int, err error) {
 	for i := range in.headers[:in.filled] {
 		h := &in.headers[i]
 		h.Namelen = unix.SizeofSockaddrInet6
 		h.SetControllen(controlBytes)
 	}
-	n, _, failed := unix.RawSyscall6(unix.SYS_RECVMMSG, descriptor, uintptr(unsafe.Pointer(&in.headers[0])), uintptr(len(in.headers)), unix.MSG_DONTWAIT, 0, 0)
+	n, _, failed := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(descriptor), uintptr(unsafe.Pointer(&in.headers[0])), uintptr(len(in.headers)), unix.MSG_DONTWAIT, 0, 0)
 	if failed != 0 {
 		in.filled = 0
 		return 0, failed

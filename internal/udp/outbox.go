@@ -1,21 +1,16 @@
 package udp
 
 import (
-	"cmp"
 	"errors"
-	"io"
-	"net"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 )
 
 // Outbox sends many runs with one system call, and never waits for room. It belongs to one
 // goroutine.
 type Outbox struct {
-	socket   *Socket
-	messages []ipv4.Message // reused
-	addrs    []net.UDPAddr
+	socket *Socket
+	out    outgoing // reused
 }
 
 // NewOutbox returns an outbox of a socket.
@@ -26,9 +21,14 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	if runs[0].Count() > 1 && !o.socket.segment.Load() {
 		return o.apart(runs[0])
 	}
-	o.fill(runs)
-	sent, err = o.socket.batch.WriteBatch(o.messages, unix.MSG_DONTWAIT)
-	if sent > 0 {
+	o.out.reset(len(runs))
+	for _, run := range runs {
+		if err := o.out.add(run, howWhole(run), o.socket.isIPv4); err != nil {
+			return 0, o.socket.unsent(run, err)
+		}
+	}
+	sent, err = o.socket.dispatch(&o.out, 0, gives)
+	if err == nil {
 		return sent, nil
 	}
 	// A datagram that is larger than the network carries is sent in fragments, but not as part of a run.
@@ -36,30 +36,21 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 		o.socket.segment.Store(false)
 		return o.apart(runs[0])
 	}
-	return 0, cmp.Or(err, io.ErrShortWrite)
+	return 0, o.socket.unsent(runs[0], err)
 }
 
 // apart sends the datagrams of a run one by one.
 func (o *Outbox) apart(run Run) (sent int, err error) {
-	if err := o.socket.sendEach(run, unix.MSG_DONTWAIT); err != nil {
+	if err := o.socket.send(run, apart, gives); err != nil {
 		return 0, err
 	}
 	return 1, nil
 }
 
-// fill makes a message of each run.
-func (o *Outbox) fill(runs []Run) {
-	if more := len(runs) - len(o.addrs); more > 0 {
-		o.addrs = append(o.addrs, make([]net.UDPAddr, more)...)
+// howWhole is how a run becomes one message.
+func howWhole(run Run) handling {
+	if run.Count() > 1 {
+		return cut
 	}
-	o.messages = o.messages[:0]
-	for i, run := range runs {
-		addr := run.To.Addr()
-		o.addrs[i] = net.UDPAddr{IP: addr.AsSlice(), Port: int(run.To.Port()), Zone: addr.Zone()}
-		message := ipv4.Message{Buffers: [][]byte{run.Bytes}, Addr: &o.addrs[i]}
-		if run.Count() > 1 {
-			message.OOB = cut(run.Segment)
-		}
-		o.messages = append(o.messages, message)
-	}
+	return whole
 }

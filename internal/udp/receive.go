@@ -1,7 +1,6 @@
 package udp
 
 import (
-	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -44,17 +43,19 @@ func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) er
 	if s.reading == nil {
 		s.reading = s.room()
 	}
-	count, failed := 0, error(nil)
-	err := s.raw.Read(func(descriptor uintptr) bool {
-		count, failed = s.reading.read(descriptor)
-		return !errors.Is(failed, unix.EAGAIN)
-	})
-	if err := cmp.Or(err, failed); err != nil {
+	count := 0
+	err := s.waiting.read(s.descriptor, s.pause.next(), func() (err error) {
+		count, err = s.reading.read(s.descriptor)
 		return err
+	})
+	if err != nil {
+		return s.orClosed(err)
 	}
+	bytes := 0
 	for i := range count {
-		s.split(i, take)
+		bytes += s.split(i, take)
 	}
+	s.pause.note(bytes, s.buffer, count == len(s.reading.headers))
 	return nil
 }
 
@@ -72,11 +73,12 @@ func (s *Socket) Arrived() time.Time { return s.arrived }
 // longWait is the longest time for which a datagram is believed to have waited: the wall clock may be set.
 const longWait = 10 * time.Second
 
-// split hands on each of the datagrams that the kernel has merged. A datagram that was cut off is lost.
-func (s *Socket) split(i int, take func([]byte, netip.AddrPort)) {
+// split hands on each of the datagrams that the kernel has merged, and returns how many bytes they have. A datagram that was cut off is lost.
+func (s *Socket) split(i int, take func([]byte, netip.AddrPort)) (bytes int) {
 	m, h := &s.reading.messages[i], &s.reading.headers[i]
+	bytes = int(h.length)
 	if h.Flags&unix.MSG_TRUNC != 0 {
-		return
+		return bytes
 	}
 	from, whole := s.reading.sender(m), m.buffer[:h.length]
 	t := parse(m.control[:h.Controllen])
@@ -89,6 +91,7 @@ func (s *Socket) split(i int, take func([]byte, netip.AddrPort)) {
 		take(whole[:n:n], from)
 		whole = whole[n:]
 	}
+	return bytes
 }
 
 // arrival returns when something came that the kernel has stamped, and that is read now. The kernel stamps by the wall clock, which may

@@ -2,11 +2,10 @@ package udp
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,8 +41,7 @@ func (r Run) Count() int { return (len(r.Bytes) + r.Segment - 1) / r.Segment }
 
 // Send sends one datagram.
 func (s *Socket) Send(datagram []byte, to netip.AddrPort) error {
-	_, err := s.conn.WriteToUDPAddrPort(datagram, to)
-	return err
+	return s.send(Run{Bytes: datagram, Segment: max(len(datagram), 1), To: to}, whole, waits)
 }
 
 // SendRun sends all datagrams of a run, with one system call if the kernel cuts it. It waits for room in the socket.
@@ -52,13 +50,13 @@ func (s *Socket) SendRun(run Run) error {
 		return s.Send(run.Bytes, run.To)
 	}
 	if s.segment.Load() && !run.Apart {
-		err := s.sendCut(run)
+		err := s.send(run, cut, waits)
 		if !cannotCut(err) {
 			return err
 		}
 		s.segment.Store(false) // the interface lacks an offload that the kernel needs for this
 	}
-	return s.sendEach(run, 0)
+	return s.send(run, apart, waits)
 }
 
 // cannotCut reports whether sending failed because the interface cannot cut runs.
@@ -66,29 +64,40 @@ func cannotCut(err error) bool {
 	return errors.Is(err, unix.EIO) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOPROTOOPT)
 }
 
-func (s *Socket) sendCut(run Run) error {
-	_, _, err := s.conn.WriteMsgUDPAddrPort(run.Bytes, cut(run.Segment), run.To)
-	return err
-}
+// rooms are reused by everybody who sends.
+var rooms = sync.Pool{New: func() any { return new(outgoing) }}
 
-// sendEach sends the datagrams of a run one by one.
-func (s *Socket) sendEach(run Run, flags int) error {
-	var messages []ipv4.Message
-	to := net.UDPAddrFromAddrPort(run.To)
-	for rest := run.Bytes; len(rest) > 0; {
-		n := min(run.Segment, len(rest))
-		messages = append(messages, ipv4.Message{Buffers: [][]byte{rest[:n:n]}, Addr: to})
-		rest = rest[n:]
+// send sends a run in one way or another.
+func (s *Socket) send(run Run, how handling, patience patience) error {
+	out := rooms.Get().(*outgoing)
+	defer rooms.Put(out)
+	out.reset(run.Count())
+	if err := out.add(run, how, s.isIPv4); err != nil {
+		return s.unsent(run, err)
 	}
-	for len(messages) > 0 {
-		sent, err := s.batch.WriteBatch(messages, flags)
+	for from := 0; from < len(out.headers); {
+		sent, err := s.dispatch(out, from, patience)
 		if err != nil {
-			return err
+			return s.unsent(run, err)
 		}
-		if sent <= 0 {
-			return fmt.Errorf("send %d datagrams to %v: none left", len(messages), run.To)
-		}
-		messages = messages[sent:]
+		from += sent
 	}
 	return nil
+}
+
+// dispatch sends the first of some messages, at least one of them, or returns why it could not.
+func (s *Socket) dispatch(out *outgoing, from int, patience patience) (sent int, err error) {
+	err = s.Control(func(descriptor int) (err error) {
+		sent, err = out.send(descriptor, from, false)
+		if patience == waits && errors.Is(err, unix.EAGAIN) {
+			sent, err = out.send(descriptor, from, true)
+		}
+		return err
+	})
+	return sent, err
+}
+
+// unsent says what could not be sent where.
+func (s *Socket) unsent(run Run, err error) error {
+	return &net.OpError{Op: "write", Net: "udp", Source: net.UDPAddrFromAddrPort(s.address), Addr: net.UDPAddrFromAddrPort(run.To), Err: err}
 }

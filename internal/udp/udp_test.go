@@ -53,12 +53,12 @@ func numbered(from, count, size int, to netip.AddrPort) udp.Run {
 // received returns the numbers and sizes of datagrams that come, until there are so many or none comes for a while.
 func received(t *testing.T, s *udp.Socket, want int) (numbers, sizes []int) {
 	t.Helper()
-	s.Conn().SetReadDeadline(time.Now().Add(5 * time.Second))
+	s.SetReadDeadline(time.Now().Add(5 * time.Second))
 	err := s.Receive(func(datagram []byte, _ netip.AddrPort) {
 		numbers, sizes = append(numbers, int(binary.BigEndian.Uint32(datagram))), append(sizes, len(datagram))
 	}, func() {
 		if len(numbers) >= want {
-			s.Conn().SetReadDeadline(time.Now())
+			s.SetReadDeadline(time.Now())
 		}
 	})
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -216,7 +216,7 @@ func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
 	if err := from.Send([]byte("x"), s.Addr()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Conn().SetReadDeadline(began.Add(5 * time.Second)); err != nil {
+	if err := s.SetReadDeadline(began.Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	var at time.Time

@@ -110,7 +110,7 @@ func listen(ctx context.Context, ear *udp.Socket, config Config, keys *keys, gon
 	var best largest
 	began := time.Now()
 	for {
-		if err := ear.Conn().SetReadDeadline(time.Now().Add(idle)); err != nil {
+		if err := ear.SetReadDeadline(time.Now().Add(idle)); err != nil {
 			return best.announced, err
 		}
 		_ = ear.ReceiveOnce(func(datagram []byte, _ netip.AddrPort) {

@@ -52,6 +52,7 @@ func hear(ctx context.Context, env Env, config Config, former *replica) (Receipt
 		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
 	defer func() { _ = ear.Close() }()
+	ear.Gather()
 	mouth, err := multicast.Open(config.Place, 0)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: %w", ErrNoNetwork, err)

@@ -290,7 +290,7 @@ func (r *replica) run(ctx context.Context) error {
 		r.isOver = true
 		r.mu.Unlock()
 		now := time.Now()
-		return errors.Join(r.mouth.Conn().SetReadDeadline(now), r.ear.Conn().SetReadDeadline(now))
+		return errors.Join(r.mouth.SetReadDeadline(now), r.ear.SetReadDeadline(now))
 	})
 	err := tasks.Wait()
 	r.completing.Wait()
@@ -309,7 +309,7 @@ func (r *replica) serve(socket *udp.Socket, take func(datagram []byte, from neti
 		if isOver {
 			return nil
 		}
-		if err := socket.Conn().SetReadDeadline(due); err != nil {
+		if err := socket.SetReadDeadline(due); err != nil {
 			return err
 		}
 		_ = socket.ReceiveOnce(take)

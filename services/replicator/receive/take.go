@@ -315,7 +315,7 @@ func (r *replica) complete(length uint64, root [wire.RootSize]byte) {
 		}
 		r.root, r.done = object.Root(root), time.Now()
 		r.rules.Enter(wire.Complete, wire.NoReason, root, time.Now())
-		_ = r.ear.Conn().SetReadDeadline(time.Now()) // to report it now
+		_ = r.ear.SetReadDeadline(time.Now()) // to report it now
 	})
 }
 

@@ -257,9 +257,9 @@ func (s *session) run(ctx context.Context) error {
 	tasks.Go(func() error {
 		defer func() {
 			stop(nil)
-			_ = s.socket.Conn().SetReadDeadline(time.Now())
+			_ = s.socket.SetReadDeadline(time.Now())
 			if s.others != nil {
-				_ = s.others.Conn().SetReadDeadline(time.Now())
+				_ = s.others.SetReadDeadline(time.Now())
 			}
 		}()
 		err := s.gather(inner)

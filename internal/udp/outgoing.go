@@ -1,0 +1,136 @@
+package udp
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// outgoing is the room for what one system call sends.
+type outgoing struct {
+	headers  []header
+	messages []envelope
+}
+
+// envelope is what the kernel is told about one message.
+type envelope struct {
+	to      unix.RawSockaddrInet6 // there is room for one of IPv4, too
+	vector  unix.Iovec
+	control cutMessage
+}
+
+// reset forgets what was added, and makes room for so many messages: the headers point to what must not move.
+func (out *outgoing) reset(count int) {
+	out.headers, out.messages = out.headers[:0], out.messages[:0]
+	if count = max(count, 1); cap(out.messages) < count {
+		out.headers, out.messages = make([]header, 0, count), make([]envelope, 0, count)
+	}
+}
+
+// handling is how the datagrams of a run are told to the kernel.
+type handling int
+
+const (
+	apart handling = iota // each is a message
+	cut                   // the kernel cuts them from one message
+	whole                 // there is only one
+)
+
+// patience is what is done when the socket is full.
+type patience int
+
+const (
+	gives patience = iota // up
+	waits                 // for room
+)
+
+// add adds a run.
+func (out *outgoing) add(run Run, how handling, isIPv4 bool) error {
+	if how != apart {
+		return out.message(run, how, isIPv4)
+	}
+	for rest := run.Bytes; len(rest) > 0; {
+		n := min(run.Segment, len(rest))
+		if err := out.message(Run{Bytes: rest[:n], To: run.To}, whole, isIPv4); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// message adds one message.
+func (out *outgoing) message(run Run, how handling, isIPv4 bool) error {
+	out.messages = append(out.messages, envelope{})
+	m := &out.messages[len(out.messages)-1]
+	out.headers = append(out.headers, header{})
+	h := &out.headers[len(out.headers)-1]
+	length, err := m.address(run.To, isIPv4)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&m.to)), length
+	m.vector.Base = unsafe.SliceData(run.Bytes)
+	m.vector.SetLen(len(run.Bytes))
+	h.Iov = &m.vector
+	h.SetIovlen(1)
+	if how == cut {
+		m.control.set(run.Segment)
+		h.Control = (*byte)(unsafe.Pointer(&m.control))
+		h.SetControllen(unix.CmsgSpace(2))
+	}
+	return nil
+}
+
+// address notes where a message goes, as a socket of IPv4 or one of IPv6 wants it.
+func (m *envelope) address(to netip.AddrPort, isIPv4 bool) (length uint32, err error) {
+	if isIPv4 {
+		if to.Addr().Unmap().Is6() {
+			return 0, &net.AddrError{Err: "not an IPv4 address", Addr: to.String()}
+		}
+		four := (*unix.RawSockaddrInet4)(unsafe.Pointer(&m.to))
+		four.Family, four.Addr = unix.AF_INET, to.Addr().Unmap().As4()
+		binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&four.Port))[:], to.Port())
+		return unix.SizeofSockaddrInet4, nil
+	}
+	m.to.Family, m.to.Addr = unix.AF_INET6, to.Addr().As16()
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&m.to.Port))[:], to.Port())
+	m.to.Scope_id, err = scope(to.Addr().Zone())
+	return unix.SizeofSockaddrInet6, err
+}
+
+// scope returns the number of the interface on which an address is good, or zero for all.
+func scope(zone string) (uint32, error) {
+	if zone == "" {
+		return 0, nil
+	}
+	if number, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(number), nil
+	}
+	device, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0, err
+	}
+	return uint32(device.Index), nil
+}
+
+// send sends the first of the messages, from one on, and returns how many. Unless it waits for room, it does not block, and Go's
+// scheduler is not told of it: see incoming.
+func (out *outgoing) send(descriptor, from int, waits bool) (sent int, err error) {
+	count, n, failed := uintptr(len(out.headers)-from), uintptr(0), unix.EINTR
+	for failed == unix.EINTR {
+		if waits {
+			n, _, failed = unix.Syscall6(unix.SYS_SENDMMSG, uintptr(descriptor), uintptr(unsafe.Pointer(&out.headers[from])), count, 0, 0, 0)
+		} else {
+			n, _, failed = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(descriptor), uintptr(unsafe.Pointer(&out.headers[from])), count, unix.MSG_DONTWAIT, 0, 0)
+		}
+	}
+	if failed != 0 {
+		return 0, failed
+	}
+	return int(n), nil
+}
