@@ -105,7 +105,7 @@ func (i *incoming) receive(ctx context.Context) (Received, error) {
 	if err := i.Rules.Validate(); err != nil {
 		return Received{}, err
 	}
-	at, err := open(i.Place, i.Log)
+	at, err := open(i.Place, i.Place.Group.Port(), i.Log)
 	if err != nil {
 		return Received{}, err
 	}

@@ -53,6 +53,7 @@ var (
 	ErrGroupTaken    = errors.New("another server sends to this group: choose another group")
 	ErrNumbersSpent  = errors.New("the stream has more packets than there are numbers: begin another")
 	ErrSenderLost    = errors.New("the server is silent for too long")
+	ErrBegunAnew     = errors.New("the server was started again and sends another transfer: receive again")
 )
 
 // SendFile sends a file. It returns when all windows are sent and nobody has asked for a repair
@@ -114,7 +115,9 @@ func (s Sender) send(ctx context.Context, from source) (Sent, error) {
 	if err := s.check(); err != nil {
 		return Sent{}, err
 	}
-	at, err := open(s.Place, s.Log)
+	// With a port of the kernel's choice, one that is started again is another server to its clients. With the one that they know they
+	// would put parts of two files together.
+	at, err := open(s.Place, 0, s.Log)
 	if err != nil {
 		return Sent{}, err
 	}
@@ -166,6 +169,8 @@ func errorOf(reason algo.Reason) error {
 		return ErrNumbersSpent
 	case algo.SenderLost:
 		return ErrSenderLost
+	case algo.BegunAnew:
+		return ErrBegunAnew
 	default:
 		return nil
 	}
