@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
@@ -43,8 +44,17 @@ type Sent struct {
 	Packets uint32 // in the multicast phase
 	Windows int
 	Repairs int // answers to requests
-	// Joined took part though they were not named; Dropped were silent for too long.
+	// Joined took part though they were not named; Dropped were silent for too long, and are so still.
 	Joined, Dropped []netip.Prefix
+}
+
+// join notes a LAN that takes part from now on, or does so again.
+func (s *Sent) join(lan netip.Prefix) {
+	before := len(s.Dropped)
+	s.Dropped = slices.DeleteFunc(s.Dropped, func(one netip.Prefix) bool { return one == lan })
+	if len(s.Dropped) == before {
+		s.Joined = append(s.Joined, lan)
+	}
 }
 
 // The reasons for which a transfer ends before its time.
@@ -148,7 +158,7 @@ func (o *outgoing) perform(action algo.Action) (over bool, err error) {
 	case algo.Answer:
 		return false, o.answer(action)
 	case algo.Joined:
-		o.sent.Joined = append(o.sent.Joined, action.LAN)
+		o.sent.join(action.LAN)
 		o.log.Info("a LAN takes part", "lan", action.LAN)
 	case algo.Dropped:
 		o.sent.Dropped = append(o.sent.Dropped, action.LAN)
