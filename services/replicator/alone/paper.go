@@ -166,16 +166,16 @@ func (a *app) receivePaper(ctx context.Context, r *receiving, wrong error) error
 	return nil
 }
 
-// receiveStream writes a stream to standard output as it comes, and says what of it was lost.
+// receiveStream writes a stream to standard output as it comes, and says what of it came and was lost, even if it broke off.
 func (a *app) receiveStream(ctx context.Context, from paper.Receiver) error {
 	lost := uint64(0)
 	got, err := from.ReceiveStream(ctx, a.stdout, func(packets uint64) { lost += packets })
-	if err != nil {
+	if err != nil && !got.Server.IsValid() {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "%s in %.2fs from %v, %d packets lost; nothing proves that it is what was sent\n", bytesize.Short(uint64(got.Bytes)), got.Took.Seconds(), got.Server, lost)
-	if lost > 0 {
+	if err == nil && lost > 0 {
 		return errPartial
 	}
-	return nil
+	return err
 }

@@ -303,8 +303,37 @@ func TestStreamHasNoSecondPhase(t *testing.T) {
 	s.ack(wired)
 	s.step(paper.Ready{Packets: 3, Ended: true})
 	s.ack(wired)
+	for range paper.Farewells {
+		s.expire()
+	}
 	if s.finished != paper.Done || len(s.answers) != 0 || s.window.Last != 4 {
 		t.Errorf("finished: %q, after %+v", s.finished, s.window)
+	}
+}
+
+// Nobody can ask for the end of a stream, and an ACK speaks for one client of a LAN: so the end is said more than once, whoever has
+// confirmed it, and whoever has gone home since is not missed.
+func TestEndOfStreamIsRepeated(t *testing.T) {
+	o := options(2)
+	o.ErrorCorrection = false
+	s := serve(t, o, 9, true)
+	for range 200 { // the wireless one hears nothing
+		if s.window.Last == 10 {
+			break
+		}
+		s.ack(wired)
+		s.expire()
+	}
+	s.ack(wired, wireless)
+	began, before := s.now, s.windows
+	for s.finished == "" && s.windows < before+10 {
+		if s.window.First != 10 || s.window.Last != 10 || !s.window.IsEnd {
+			t.Fatalf("after the end came %+v", s.window)
+		}
+		s.expire()
+	}
+	if took := s.now.Sub(began); s.windows != before+paper.Farewells-1 || s.finished != paper.Done || s.dropped != 0 || took > time.Second {
+		t.Errorf("%d windows more, ended after %v with %q, %d dropped", s.windows-before, took, s.finished, s.dropped)
 	}
 }
 
@@ -373,6 +402,9 @@ func TestNumbersDoNotWrap(t *testing.T) {
 	s.expire()
 	for range 20 {
 		s.ack(wired)
+	}
+	for range paper.Farewells {
+		s.expire()
 	}
 	if s.finished != paper.NumbersSpent || s.window.Last != wire.MaxSN || !s.window.IsEnd {
 		t.Errorf("finished: %q after %+v", s.finished, s.window)
