@@ -27,7 +27,7 @@ type paperSending struct {
 
 func (p *paperSending) flags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringSliceVar(&p.lans, "lans", nil, "paper profile: subnets that take part from the start, as 10.0.1.0/24; others join when something comes from them")
+	flags.StringSliceVar(&p.lans, "lans", nil, "paper profile: subnets that take part from the start, as 10.0.1.0/24; others join when something comes from them: the sender's own, and subnets behind routers as /24, so name each that is larger or smaller")
 	flags.IntVar(&p.payload, "payload", 0, "paper profile: bytes of the file in a packet (512)")
 	flags.DurationVar(&p.timeout, "dflt-timeout", algo.DefaultTimeout, "paper profile: the least timeout, dflt_Tout")
 }

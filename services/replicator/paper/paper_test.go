@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,17 @@ func TestFileReachesTwoLANs(t *testing.T) {
 	}
 	if sent.Packets != 700_001/512+2 {
 		t.Errorf("%d packets", sent.Packets)
+	}
+}
+
+// The server's own LAN is that of its interface, also where others are known by another prefix: its clients give one ACK.
+func TestOwnLANIsTheInterfaces(t *testing.T) {
+	c := newCampus(t, 2, 0, link.Shape{})
+	s := c.sender()
+	s.Rules.LANs, s.Rules.StrangerBits = nil, 32
+	sent, _ := c.replicate(s, c.file(20_000))
+	if want := c.lans()[:1]; !slices.Equal(sent.Joined, want) {
+		t.Errorf("joined: %v, want %v", sent.Joined, want)
 	}
 }
 

@@ -24,8 +24,8 @@ type Sender struct {
 	Place multicast.Place
 	// Payload is how many bytes of the file a packet has. Zero is the paper's 512.
 	Payload int
-	// Rules are the parameters of the protocol. ErrorCorrection is set for files and not for
-	// streams, whatever it says.
+	// Rules are the parameters of the protocol. A LAN of the sender's own that is not told is the interface's subnet.
+	// ErrorCorrection is set for files and not for streams, whatever it says.
 	Rules algo.SenderOptions
 	// Trace is told of every window before it is sent; nil is nobody.
 	Trace func(Window)
@@ -124,6 +124,13 @@ type outgoing struct {
 func (s Sender) send(ctx context.Context, from source) (Sent, error) {
 	if err := s.check(); err != nil {
 		return Sent{}, err
+	}
+	if !s.Rules.LAN.IsValid() {
+		own, err := subnet(s.Place.Interface)
+		if err != nil {
+			return Sent{}, err
+		}
+		s.Rules.LAN = own
 	}
 	// With a port of the kernel's choice, one that is started again is another server to its clients. With the one that they know they
 	// would put parts of two files together.

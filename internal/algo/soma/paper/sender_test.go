@@ -337,6 +337,24 @@ func TestEndOfStreamIsRepeated(t *testing.T) {
 	}
 }
 
+// "one ACK for each participating LAN" (§III-C): the server's own is as large as its interface says, for by that its clients keep
+// silent when another of them has acknowledged. Others are taken to have 24 bits.
+func TestOwnLANIsOne(t *testing.T) {
+	s := serve(t, paper.SenderOptions{LAN: netip.MustParsePrefix("10.0.0.1/23"), StrangerBits: 24}, 1000, true)
+	s.ack(wired)
+	s.wantWindow(2, least)
+	s.ack(wireless) // in the same one
+	s.wantWindow(3, least)
+	elsewhere := netip.MustParseAddrPort("10.0.2.10:7431")
+	s.nack(elsewhere, 1)
+	s.ack(wireless)
+	s.wantWindow(3, least)
+	s.ack(elsewhere)
+	if s.window.First != 7 {
+		t.Errorf("with both ACKs there came %+v", s.window)
+	}
+}
+
 // A LAN that was dropped takes part again when something comes from it.
 func TestDroppedLANComesBack(t *testing.T) {
 	s := serve(t, options(2), 100_000, true)
