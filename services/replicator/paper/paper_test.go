@@ -208,7 +208,7 @@ func TestFileSurvivesLoss(t *testing.T) {
 func TestOtherPayloadSizes(t *testing.T) {
 	c := newCampus(t, 1, 1, link.Shape{Rate: 50 * link.Mbit})
 	from := c.file(300_000)
-	for _, payload := range []int{1400, 100} {
+	for _, payload := range []int{1461, 100} {
 		s := c.sender()
 		s.Payload = payload
 		c.replicate(s, from)
@@ -218,6 +218,15 @@ func TestOtherPayloadSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	s := c.sender()
+	s.Payload = 1462
+	err := c.server.Do(func() error {
+		_, err := s.SendFile(t.Context(), from)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "1 to 1461") {
+		t.Errorf("with a packet more than the MTU: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -102,13 +103,24 @@ func (s Sender) payload() int {
 	return s.Payload
 }
 
+// LargestPayload is how many bytes of a file a packet can have that leaves by a network interface: none is sent in fragments,
+// and none is longer than what receivers take whole.
+func LargestPayload(device string) (int, error) {
+	named, err := net.InterfaceByName(device)
+	if err != nil {
+		return 0, fmt.Errorf("interface %s: %w", device, err)
+	}
+	const headers = 20 + 8 + wire.HeaderSize // IPv4's and UDP's before ours
+	return min(named.MTU-headers, udp.MaxDatagram-wire.HeaderSize), nil
+}
+
 // check reports all that is wrong.
 func (s Sender) check() error {
-	err := s.Rules.Validate()
-	if n := s.payload(); n < 1 || n > wire.MaxPayload {
-		err = errors.Join(err, fmt.Errorf("a payload of %d bytes: it can have 1 to %d", n, wire.MaxPayload))
+	largest, err := LargestPayload(s.Place.Interface)
+	if n := s.payload(); err == nil && (n < 1 || n > largest) {
+		err = fmt.Errorf("a payload of %d bytes: it can have 1 to %d on %s", n, largest, s.Place.Interface)
 	}
-	return err
+	return errors.Join(s.Rules.Validate(), err)
 }
 
 // outgoing is one transfer as the server does it.
