@@ -60,3 +60,29 @@ func TestServerStartedAgain(t *testing.T) {
 		t.Errorf("beside the source there are %v, %v", left, err)
 	}
 }
+
+// A window that cannot be sent, as while the interface is down for a moment, is lost as it would be on the way.
+func TestInterfaceIsDownForAMoment(t *testing.T) {
+	c := newCampus(t, 1, 0, link.Shape{})
+	from := c.file(400_000)
+	s := c.sender()
+	set := func(state string) {
+		ip := c.server.Command("ip", "link", "set", "eth0", state)
+		if err := ip.Run(); err != nil {
+			t.Errorf("%v: %s", err, ip.Output())
+		}
+	}
+	windows := 0
+	s.Trace = func(w paper.Window) {
+		if windows++; windows == 10 {
+			set("down")
+		} else if windows == 13 {
+			set("up")
+		}
+	}
+	_, got := c.replicate(s, from)
+	c.wantAllWhole(from)
+	if got[0].Marked == 0 {
+		t.Errorf("nothing was lost: %+v", got[0])
+	}
+}

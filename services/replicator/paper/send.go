@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/udp"
@@ -131,6 +133,7 @@ type outgoing struct {
 	from   source
 	sent   Sent
 	window []byte // the packets of a window, one after the other
+	isMute bool   // the last ones could not be sent
 }
 
 func (s Sender) send(ctx context.Context, from source) (Sent, error) {
@@ -248,10 +251,17 @@ func (o *outgoing) write(w algo.Transmit) (err error) {
 	}
 }
 
+// sendRun sends packets. What cannot leave, as while the interface is down, is lost as it would be on the way: clients ask for it later,
+// and if it stays so, no LAN is heard. What is too large never leaves.
 func (o *outgoing) sendRun(run udp.Run) error {
-	if err := o.mouth.SendRun(run); err != nil {
+	err := o.mouth.SendRun(run)
+	if errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Errorf("send to %v: %w", run.To, err)
 	}
+	if err != nil && !o.isMute {
+		o.log.Warn("packets cannot be sent, and count as lost", "to", run.To, "error", err)
+	}
+	o.isMute = err != nil
 	return nil
 }
 
