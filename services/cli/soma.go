@@ -142,8 +142,8 @@ func snapped(packets int) error {
 	return fmt.Errorf("%d %w", packets, errSnapped)
 }
 
-// isOurs reports whether a datagram is SOMA's: one of its port, or of a transfer whose server has another port, as another program on its
-// machine has taken that one. Such a server is known by what it sends to its group.
+// isOurs reports whether a datagram is SOMA's: one of its port, or of a transfer whose server has another port, which its kernel has
+// chosen. Such a server is known by what it sends to its group.
 func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) {
 	if t.servers[d.From] || t.servers[d.To] {
 		return true, nil
