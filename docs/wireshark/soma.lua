@@ -46,7 +46,7 @@ local function is_soma(buffer)
   return buffer(5, 2):uint() == buffer:reported_len() or not is_other and buffer(7, 4):uint() >= buffer(0, 4):uint()
 end
 
--- Servers whose port is another than the group's, as it is where another program of their machine took that one. They are
+-- Servers whose port is another than the group's, as the kernel of their machine has chosen it. They are
 -- known by what they send to their group, and repairs go between them and their clients.
 local servers = {}
 

@@ -16,13 +16,15 @@ import (
 // soma FILE [PORT] writes a capture of a small transfer: windows of 1 to 20 packets, 10 ms apart, each with an ACK;
 // one packet is lost and repaired. There is other traffic on the port, too. Server and client may have another port
 // than the group. With sealed in place of PORT it is a transfer in the default profile, in which servers always have
-// another port.
+// another port. With snapped there is no more of any packet than 96 bytes.
 func soma(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 || len(args) > 2 {
-		ts.Fatalf("usage: soma FILE [PORT|sealed]")
+		ts.Fatalf("usage: soma FILE [PORT|sealed|snapped]")
 	}
-	port, isSealed := uint16(groupPort), len(args) == 2 && args[1] == "sealed"
+	port, isSealed, snap := uint16(groupPort), len(args) == 2 && args[1] == "sealed", 1<<16
 	switch {
+	case len(args) == 2 && args[1] == "snapped":
+		snap = 96
 	case isSealed:
 		port = 40000
 	case len(args) == 2:
@@ -38,7 +40,8 @@ func soma(ts *testscript.TestScript, neg bool, args []string) {
 	const server, client = 0x0a000001, 0x0a000002
 	at := time.Unix(1000, 0)
 	write := func(from, to uint32, payload []byte) {
-		ts.Check(writer.Write(capture.Packet{At: at, Link: capture.Raw, Bytes: datagram(from, to, port, payload)}))
+		whole := datagram(from, to, port, payload)
+		ts.Check(writer.Write(capture.Packet{At: at, Link: capture.Raw, Bytes: whole[:min(snap, len(whole))]}))
 	}
 	if isSealed {
 		session := fast.NewSecret([]byte("key"), fast.Salt{0xa1, 0xb2, 2, 5}).Group() // looks like an ACK of the paper's profile

@@ -100,6 +100,34 @@ func TestPaperStreamByName(t *testing.T) {
 	}
 }
 
+// A stream that breaks off: what came and what was lost of it is said all the same.
+func TestPaperStreamBreaksOff(t *testing.T) {
+	a := startAlone(t)
+	common := []string{"--profile", "paper", "--lan", "eth0", "--group", "239.7.7.7:7431"}
+	receiver := a.receivers[0].Command(a.binary, append([]string{"receive", "--into", "-", "--patience", "1s"}, common...)...)
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitGroup(t, a.receivers[0])
+	said, says, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	defer says.Close()
+	sender := a.sender.Command(a.binary, append([]string{"send", "-"}, common...)...)
+	sender.Stdin = said
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sender.Kill() }()
+	if _, err := says.WriteString("one\n"); err != nil {
+		t.Fatal(err)
+	}
+	a.wantStatus(receiver, receiver.Wait(), 6)
+	a.want(receiver.Output(), `4 B in .* from 10\.\S*, 0 packets lost.*`, `the server is silent for too long`)
+}
+
 // awaitGroup waits until the host's kernel has joined 239.7.7.7.
 func awaitGroup(t *testing.T, host *lab.Host) {
 	t.Helper()

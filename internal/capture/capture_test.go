@@ -172,13 +172,17 @@ func TestDatagrams(t *testing.T) {
 	}
 	for name, p := range map[string]capture.Packet{
 		"IPv6": change(0, 0x65), "TCP": change(9, 6), "a fragment": change(7, 1), "its first": change(6, 0x20),
-		"cut short": {Link: capture.Raw, Bytes: packet[:30]}, "a long header": change(0, 0x4f),
+		"cut in its headers": {Link: capture.Raw, Bytes: packet[:27]}, "a long header": change(0, 0x4f),
 		"a wrong length": change(25, 200), "nothing": {Link: capture.Ethernet}, "an unknown link": {Link: 77, Bytes: packet},
 		"ARP": {Link: capture.Ethernet, Bytes: header(mac + "0806")},
 	} {
 		if _, is := p.Datagram(); is {
 			t.Errorf("%s is a datagram", name)
 		}
+	}
+	snapped := capture.Packet{Link: capture.Raw, Bytes: packet[:30]}
+	if d, is := snapped.Datagram(); !is || !d.IsCut || d.From != hello.From || d.To != hello.To || string(d.Payload) != "he" {
+		t.Errorf("of one that was cut by whoever captured it: %v %+v", is, d)
 	}
 }
 

@@ -30,6 +30,7 @@ type Datagram struct {
 	At       time.Time
 	From, To netip.AddrPort
 	Payload  []byte
+	IsCut    bool // the payload goes on: the capture has only the beginning of each packet
 }
 
 const (
@@ -48,19 +49,20 @@ func (p Packet) Datagram() (d Datagram, is bool) {
 	}
 	header, total := int(ip[0]&15)*4, int(binary.BigEndian.Uint16(ip[2:]))
 	isFragment := binary.BigEndian.Uint16(ip[6:])&0x3fff != 0
-	if header < 20 || isFragment || total > len(ip) || total < header+8 {
+	if header < 20 || isFragment || len(ip) < header+8 || total < header+8 {
 		return d, false
 	}
-	udp := ip[header:total]
+	udp := ip[header:]
 	length := int(binary.BigEndian.Uint16(udp[4:]))
-	if length < 8 || length > len(udp) {
+	if length < 8 || length > total-header {
 		return d, false
 	}
 	return Datagram{
 		At:      p.At,
 		From:    netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip[12:16])), binary.BigEndian.Uint16(udp[0:])),
 		To:      netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip[16:20])), binary.BigEndian.Uint16(udp[2:])),
-		Payload: udp[8:length],
+		Payload: udp[8:min(length, len(udp))],
+		IsCut:   length > len(udp),
 	}, true
 }
 

@@ -98,13 +98,14 @@ func (t *traffic) each(ctx context.Context, args []string, take func(capture.Pac
 // read is each for what is open. Interrupting it is the regular end of an interface, or of standard input; a file would have had
 // more.
 func (t *traffic) read(ctx context.Context, from packets, take func(capture.Packet, capture.Datagram) error) error {
+	cut := 0
 	for seen := 0; t.count == 0 || seen < t.count; {
 		packet, err := from.Next()
 		switch {
 		case ctx.Err() != nil && t.isFile:
 			return errInterrupted
 		case errors.Is(err, io.EOF) || ctx.Err() != nil:
-			return nil
+			return snapped(cut)
 		}
 		if err != nil {
 			return fmt.Errorf("read packets: %w", err)
@@ -116,7 +117,11 @@ func (t *traffic) read(ctx context.Context, from packets, take func(capture.Pack
 		if err != nil {
 			return err
 		}
-		if !is {
+		switch {
+		case !is:
+			continue
+		case datagram.IsCut:
+			cut++
 			continue
 		}
 		seen++
@@ -124,11 +129,21 @@ func (t *traffic) read(ctx context.Context, from packets, take func(capture.Pack
 			return err
 		}
 	}
-	return nil
+	return snapped(cut)
 }
 
-// isOurs reports whether a datagram is SOMA's: one of its port, or of a transfer whose server has another port, as another program on its
-// machine has taken that one. Such a server is known by what it sends to its group.
+var errSnapped = errors.New("packets were not captured whole: capture with a longer snap length, as tcpdump -s 0 does")
+
+// snapped says of how many packets only the beginning was captured: what they were cannot be told.
+func snapped(packets int) error {
+	if packets == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d %w", packets, errSnapped)
+}
+
+// isOurs reports whether a datagram is SOMA's: one of its port, or of a transfer whose server has another port, which its kernel has
+// chosen. Such a server is known by what it sends to its group.
 func (t *traffic) isOurs(from packets, d capture.Datagram) (is bool, err error) {
 	if t.servers[d.From] || t.servers[d.To] {
 		return true, nil

@@ -48,7 +48,7 @@ func (a *app) somaFigures() *cobra.Command {
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, capture.ErrCut) {
+		if err != nil && !errors.Is(err, capture.ErrCut) && !errors.Is(err, errSnapped) {
 			return err
 		}
 		return errors.Join(a.draw(f, seen.Transfers(), isSealed), err)

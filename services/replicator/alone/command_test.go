@@ -92,6 +92,8 @@ func TestCalledWrongly(t *testing.T) {
 		{[]string{"receive", "--into", "-", "--lan", "lo", "--key", phrase}, nil, "streams of the paper profile alone"},
 		{sending, []string{"--payload", "1024"}, "--payload: it means nothing in the fast profile"},
 		{[]string{"receive", "--into", filepath.Join(dir, "new"), "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, []string{"--await", "1s"}, "--await: it means nothing in the paper profile"},
+		{paper, []string{"--group", "239.7.7.7:7431", "--payload", "70000"}, "--payload 70000: it can be 1 to 9205 on lo"},
+		{paper, []string{"--group", "239.7.7.7:7431", "--payload", "-1"}, "--payload -1: it can be 1 to"},
 		{paper, []string{"--group", "10.0.0.1:5"}, "--group 10.0.0.1:5"},
 		{[]string{"send", dir, "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "the paper profile sends one file"},
 		{[]string{"send", "/dev/null", "--lan", "lo", "--profile", "paper", "--group", "239.7.7.7:7431"}, nil, "no plain file: the paper profile sends one file"},

@@ -57,7 +57,7 @@ goes on from there when it is called again. ` + statuses,
 	flags.StringVar(&r.name, "name", hostname, "what the sender calls this receiver; of several on one machine, each needs one of its own")
 	flags.StringVar(&r.site, "site", "", "name of the LAN, where several take part")
 	flags.DurationVar(&r.await, "await", 0, "how long a sender is waited for (for ever)")
-	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent")
+	flags.DurationVar(&r.patience, "patience", time.Minute, "how long the sender may be silent; paper profile: pauses of a stream count, too")
 	flags.DurationVar(&r.disk, "disk-patience", diskPatience, "how long the disk may not answer at all; one that is slow is waited for; 0 is for ever")
 	flags.StringVar(&r.ack, "ack", "durable", "when it counts as complete: received (verified) or durable (and on disk)")
 	flags.StringSliceVar(&r.target.Allowed, "allow-device", nil, "block device that may be overwritten")

@@ -329,5 +329,5 @@ func verdict(members []send.Receipt, receivers int) error {
 
 func isUnheard(err error) bool {
 	return errors.Is(err, send.ErrNobody) || errors.Is(err, receive.ErrNotHeard) || errors.Is(err, receive.ErrSenderGone) ||
-		errors.Is(err, receive.ErrSenderFailed) || errors.Is(err, paper.ErrNobodyListens) || errors.Is(err, paper.ErrSenderLost)
+		errors.Is(err, receive.ErrSenderFailed) || errors.Is(err, paper.ErrNobodyListens) || errors.Is(err, paper.ErrSenderLost) || errors.Is(err, paper.ErrBegunAnew)
 }

@@ -32,7 +32,7 @@ type Receiver struct {
 }
 
 // Competition is one for an ACK: when the last packet of its window came, when an ACK of one's
-// own was due, and when it was sent; zero if another's made it needless.
+// own was due, and when it was sent; zero if it was not, mostly because another's made it needless.
 type Competition struct {
 	SN               uint32
 	Heard, Due, Sent time.Time
@@ -105,7 +105,7 @@ func (i *incoming) receive(ctx context.Context) (Received, error) {
 	if err := i.Rules.Validate(); err != nil {
 		return Received{}, err
 	}
-	at, err := open(i.Place, i.Log)
+	at, err := open(i.Place, i.Place.Group.Port(), i.Log)
 	if err != nil {
 		return Received{}, err
 	}
@@ -176,7 +176,7 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 			i.lost(packets)
 		}
 	case algo.Multicast:
-		return false, i.acknowledge(action.Packet)
+		i.acknowledge(action.Packet)
 	case algo.Unicast:
 		i.tell(action)
 	case algo.Finished:
@@ -186,15 +186,17 @@ func (i *incoming) perform(action algo.Action) (over bool, err error) {
 	return false, nil
 }
 
-func (i *incoming) acknowledge(p wire.Packet) error {
+func (i *incoming) acknowledge(p wire.Packet) {
+	var sent time.Time
 	if err := i.send(p, i.place.Group); err != nil {
-		return err
+		i.log.Debug("an ACK was not sent", "error", err) // it is as if it had been lost
+	} else {
+		sent = time.Now()
+		i.got.ACKs++
 	}
-	i.got.ACKs++
 	if i.rival.SN == p.SN {
-		i.decide(time.Now())
+		i.decide(sent)
 	}
-	return nil
 }
 
 func (i *incoming) tell(u algo.Unicast) {

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/paper"
 	"github.com/groupcast/groupcast/internal/multicast"
@@ -23,8 +27,8 @@ type Sender struct {
 	Place multicast.Place
 	// Payload is how many bytes of the file a packet has. Zero is the paper's 512.
 	Payload int
-	// Rules are the parameters of the protocol. ErrorCorrection is set for files and not for
-	// streams, whatever it says.
+	// Rules are the parameters of the protocol. A LAN of the sender's own that is not told is the interface's subnet.
+	// ErrorCorrection is set for files and not for streams, whatever it says.
 	Rules algo.SenderOptions
 	// Trace is told of every window before it is sent; nil is nobody.
 	Trace func(Window)
@@ -43,8 +47,17 @@ type Sent struct {
 	Packets uint32 // in the multicast phase
 	Windows int
 	Repairs int // answers to requests
-	// Joined took part though they were not named; Dropped were silent for too long.
+	// Joined took part though they were not named; Dropped were silent for too long, and are so still.
 	Joined, Dropped []netip.Prefix
+}
+
+// join notes a LAN that takes part from now on, or does so again.
+func (s *Sent) join(lan netip.Prefix) {
+	before := len(s.Dropped)
+	s.Dropped = slices.DeleteFunc(s.Dropped, func(one netip.Prefix) bool { return one == lan })
+	if len(s.Dropped) == before {
+		s.Joined = append(s.Joined, lan)
+	}
 }
 
 // The reasons for which a transfer ends before its time.
@@ -53,6 +66,7 @@ var (
 	ErrGroupTaken    = errors.New("another server sends to this group: choose another group")
 	ErrNumbersSpent  = errors.New("the stream has more packets than there are numbers: begin another")
 	ErrSenderLost    = errors.New("the server is silent for too long")
+	ErrBegunAnew     = errors.New("the server was started again and sends another transfer: receive again")
 )
 
 // SendFile sends a file. It returns when all windows are sent and nobody has asked for a repair
@@ -91,13 +105,24 @@ func (s Sender) payload() int {
 	return s.Payload
 }
 
+// LargestPayload is how many bytes of a file a packet can have that leaves by a network interface: none is sent in fragments,
+// and none is longer than what receivers take whole.
+func LargestPayload(device string) (int, error) {
+	named, err := net.InterfaceByName(device)
+	if err != nil {
+		return 0, fmt.Errorf("interface %s: %w", device, err)
+	}
+	const headers = 20 + 8 + wire.HeaderSize // IPv4's and UDP's before ours
+	return min(named.MTU-headers, udp.MaxDatagram-wire.HeaderSize), nil
+}
+
 // check reports all that is wrong.
 func (s Sender) check() error {
-	err := s.Rules.Validate()
-	if n := s.payload(); n < 1 || n > wire.MaxPayload {
-		err = errors.Join(err, fmt.Errorf("a payload of %d bytes: it can have 1 to %d", n, wire.MaxPayload))
+	largest, err := LargestPayload(s.Place.Interface)
+	if n := s.payload(); err == nil && (n < 1 || n > largest) {
+		err = fmt.Errorf("a payload of %d bytes: it can have 1 to %d on %s", n, largest, s.Place.Interface)
 	}
-	return err
+	return errors.Join(s.Rules.Validate(), err)
 }
 
 // outgoing is one transfer as the server does it.
@@ -108,13 +133,23 @@ type outgoing struct {
 	from   source
 	sent   Sent
 	window []byte // the packets of a window, one after the other
+	isMute bool   // the last ones could not be sent
 }
 
 func (s Sender) send(ctx context.Context, from source) (Sent, error) {
 	if err := s.check(); err != nil {
 		return Sent{}, err
 	}
-	at, err := open(s.Place, s.Log)
+	if !s.Rules.LAN.IsValid() {
+		own, err := subnet(s.Place.Interface)
+		if err != nil {
+			return Sent{}, err
+		}
+		s.Rules.LAN = own
+	}
+	// With a port of the kernel's choice, one that is started again is another server to its clients. With the one that they know they
+	// would put parts of two files together.
+	at, err := open(s.Place, 0, s.Log)
 	if err != nil {
 		return Sent{}, err
 	}
@@ -145,7 +180,7 @@ func (o *outgoing) perform(action algo.Action) (over bool, err error) {
 	case algo.Answer:
 		return false, o.answer(action)
 	case algo.Joined:
-		o.sent.Joined = append(o.sent.Joined, action.LAN)
+		o.sent.join(action.LAN)
 		o.log.Info("a LAN takes part", "lan", action.LAN)
 	case algo.Dropped:
 		o.sent.Dropped = append(o.sent.Dropped, action.LAN)
@@ -166,6 +201,8 @@ func errorOf(reason algo.Reason) error {
 		return ErrNumbersSpent
 	case algo.SenderLost:
 		return ErrSenderLost
+	case algo.BegunAnew:
+		return ErrBegunAnew
 	default:
 		return nil
 	}
@@ -214,10 +251,17 @@ func (o *outgoing) write(w algo.Transmit) (err error) {
 	}
 }
 
+// sendRun sends packets. What cannot leave, as while the interface is down, is lost as it would be on the way: clients ask for it later,
+// and if it stays so, no LAN is heard. What is too large never leaves.
 func (o *outgoing) sendRun(run udp.Run) error {
-	if err := o.mouth.SendRun(run); err != nil {
+	err := o.mouth.SendRun(run)
+	if errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Errorf("send to %v: %w", run.To, err)
 	}
+	if err != nil && !o.isMute {
+		o.log.Warn("packets cannot be sent, and count as lost", "to", run.To, "error", err)
+	}
+	o.isMute = err != nil
 	return nil
 }
 

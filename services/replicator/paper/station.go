@@ -48,8 +48,8 @@ type batch struct {
 
 var batches = sync.Pool{New: func() any { return &batch{} }}
 
-// open takes the sockets. The one that speaks has a port of its own, or the group's.
-func open(place multicast.Place, log *slog.Logger) (*station, error) {
+// open takes the sockets. The one that speaks has a port, or another if a program of this machine has that one; 0 has the kernel choose.
+func open(place multicast.Place, port uint16, log *slog.Logger) (*station, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -58,8 +58,7 @@ func open(place multicast.Place, log *slog.Logger) (*station, error) {
 	if s.ear, err = multicast.Join(place); err != nil {
 		return nil, err
 	}
-	if s.mouth, err = multicast.Open(place, place.Group.Port()); err != nil {
-		// Another of this machine's has that one.
+	if s.mouth, err = multicast.Open(place, port); err != nil && port != 0 {
 		s.mouth, err = multicast.Open(place, 0)
 	}
 	if err != nil {

@@ -22,13 +22,14 @@ type Window struct {
 // Size is how many packets it has.
 func (w Window) Size() int { return int(w.Last-w.First) + 1 }
 
-// Flow is one transfer, known by its sender and its group.
+// Flow is from where to where a transfer goes: its sender and its group. One may follow the other there.
 type Flow struct{ Server, Group netip.AddrPort }
 
 // Transfer is what was seen of one transfer.
 type Transfer struct {
 	Flow
 	Packets map[wire.Type]int
+	highest uint32               // the SN of its DATA
 	ends    map[uint32]time.Time // of windows, by LWSN: when the first was seen
 	carried []carried
 }
@@ -40,31 +41,48 @@ type carried struct {
 }
 
 // Traffic is all transfers that were seen. The zero Traffic is ready.
-type Traffic struct{ transfers map[Flow]*Transfer }
+type Traffic struct {
+	transfers []*Transfer
+	latest    map[Flow]*Transfer
+	speaking  map[netip.AddrPort]*Transfer // by group, whose DATA came last
+}
 
-// See notes a packet. What clients send counts for the transfer of the server that they send
-// it to, or of the group.
+// See notes a packet. What clients send counts for the latest transfer of the server that they send
+// it to, or for the one that the group hears just then.
 func (t *Traffic) See(at time.Time, from, to netip.AddrPort, p wire.Packet) {
-	if t.transfers == nil {
-		t.transfers = map[Flow]*Transfer{}
-	}
 	if p.Type == wire.Data {
 		t.data(at, Flow{from, to}, p)
 		return
 	}
-	for flow, transfer := range t.transfers {
-		if to == flow.Group || to == flow.Server || from == flow.Server {
+	if transfer := t.speaking[to]; transfer != nil {
+		transfer.Packets[p.Type]++
+		return
+	}
+	for flow, transfer := range t.latest {
+		if to == flow.Server || from == flow.Server {
 			transfer.Packets[p.Type]++
 		}
 	}
 }
 
+// begins reports whether DATA is of another transfer: "the server never retransmits any data packet" (§III-A), but the end of a
+// stream, and the network may hold back those of a window, of at most 100.
+func (t *Transfer) begins(p wire.Packet) bool {
+	return p.SN == 1 && t.highest > 1 || int64(p.SN)+100 < int64(t.highest)
+}
+
 func (t *Traffic) data(at time.Time, flow Flow, p wire.Packet) {
-	transfer := t.transfers[flow]
-	if transfer == nil {
-		transfer = &Transfer{Flow: flow, Packets: map[wire.Type]int{}, ends: map[uint32]time.Time{}}
-		t.transfers[flow] = transfer
+	if t.latest == nil {
+		t.latest, t.speaking = map[Flow]*Transfer{}, map[netip.AddrPort]*Transfer{}
 	}
+	transfer := t.latest[flow]
+	if transfer == nil || transfer.begins(p) {
+		transfer = &Transfer{Flow: flow, Packets: map[wire.Type]int{}, ends: map[uint32]time.Time{}}
+		t.latest[flow] = transfer
+		t.transfers = append(t.transfers, transfer)
+	}
+	t.speaking[flow.Group] = transfer
+	transfer.highest = max(transfer.highest, p.SN)
 	transfer.Packets[p.Type]++
 	transfer.carried = append(transfer.carried, carried{at, float64(8 * p.Length())})
 	if _, is := transfer.ends[p.LWSN]; !is {
@@ -74,7 +92,7 @@ func (t *Traffic) data(at time.Time, flow Flow, p wire.Packet) {
 
 // Transfers are all that were seen, by when they began.
 func (t *Traffic) Transfers() []*Transfer {
-	return slices.SortedFunc(maps.Values(t.transfers), func(a, b *Transfer) int { return a.Began().Compare(b.Began()) })
+	return slices.SortedStableFunc(slices.Values(t.transfers), func(a, b *Transfer) int { return a.Began().Compare(b.Began()) })
 }
 
 // Began is when its first DATA was seen.

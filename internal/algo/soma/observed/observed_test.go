@@ -21,18 +21,23 @@ var (
 // watch sees windows of these sizes, 10 ms apart, without the packets that are lost.
 func watch(lost map[uint32]bool, sizes ...uint32) *observed.Traffic {
 	traffic := &observed.Traffic{}
+	see(traffic, begin, server, lost, sizes...)
+	return traffic
+}
+
+// see sees a server's windows, from some time on.
+func see(traffic *observed.Traffic, from time.Time, server netip.AddrPort, lost map[uint32]bool, sizes ...uint32) {
 	sn := uint32(0)
 	for i, size := range sizes {
 		last := sn + size
 		for sn < last {
 			sn++
 			if !lost[sn] {
-				traffic.See(begin.Add(time.Duration(i)*10*time.Millisecond), server, group, wire.Packet{SN: sn, Type: wire.Data, LWSN: last, Payload: make([]byte, 512)})
+				traffic.See(from.Add(time.Duration(i)*10*time.Millisecond), server, group, wire.Packet{SN: sn, Type: wire.Data, LWSN: last, Payload: make([]byte, 512)})
 			}
 		}
-		traffic.See(begin, client, group, wire.Packet{SN: last, Type: wire.ACK, LWSN: last})
+		traffic.See(from, client, group, wire.Packet{SN: last, Type: wire.ACK, LWSN: last})
 	}
-	return traffic
 }
 
 // "The Last Window Sequence Number (LWSN) is used to indicate the last packet of a given window"
@@ -73,5 +78,38 @@ func TestServersAreKeptApart(t *testing.T) {
 	traffic.See(begin.Add(time.Second), client, group, wire.Packet{SN: 1, Type: wire.Data, LWSN: 1})
 	if all := traffic.Transfers(); len(all) != 2 || all[0].Server != server || all[1].Server != client {
 		t.Errorf("%d transfers", len(all))
+	}
+}
+
+// A server sends one file after the other, with one port or with another for each: each is a transfer with its own windows, and what
+// clients say to the group is of the one that is sent then.
+func TestOneTransferAfterTheOther(t *testing.T) {
+	other := netip.AddrPortFrom(server.Addr(), 40000)
+	for _, next := range []netip.AddrPort{server, other} {
+		for name, lost := range map[string]map[uint32]bool{"its first was seen": nil, "it was not": {1: true}} {
+			traffic := watch(nil, 1, 2, 100, 3)
+			see(traffic, begin.Add(time.Second), next, lost, 1, 3, 2)
+			traffic.See(begin.Add(2*time.Second), client, next, wire.Packet{SN: 2, Type: wire.NACK, LWSN: 4})
+			all := traffic.Transfers()
+			if len(all) != 2 {
+				t.Fatalf("from %v, %s: %d transfers", next, name, len(all))
+			}
+			var sizes [2][]int
+			for i, one := range all {
+				for _, w := range one.Windows() {
+					sizes[i] = append(sizes[i], w.Size())
+				}
+			}
+			want, acks := [2][]int{{1, 2, 100, 3}, {1, 3, 2}}, [2]int{4, 3}
+			if lost != nil { // then the ACK for it came before anything of the second was seen
+				want[1], acks = want[1][2:], [2]int{5, 2}
+			}
+			if diff := cmp.Diff(want, sizes); diff != "" {
+				t.Errorf("from %v, %s: %s", next, name, diff)
+			}
+			if all[0].Packets[wire.ACK] != acks[0] || all[1].Packets[wire.ACK] != acks[1] || all[0].Packets[wire.NACK] != 0 || all[1].Packets[wire.NACK] != 1 {
+				t.Errorf("from %v: %v and %v", next, all[0].Packets, all[1].Packets)
+			}
+		}
 	}
 }

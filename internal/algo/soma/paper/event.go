@@ -106,4 +106,5 @@ const (
 	GroupTaken    Reason = "group_taken"    // another server sends to the group, and goes on
 	NumbersSpent  Reason = "numbers_spent"  // a stream that was longer than numbers last
 	SenderLost    Reason = "sender_lost"    // the server has been silent for too long
+	BegunAnew     Reason = "begun_anew"     // the server was started again: what it sends now is another transfer
 )

@@ -11,7 +11,8 @@ import (
 // lans are the LANs that take part, and which of them have confirmed the window.
 type lans struct {
 	patience time.Duration
-	bits     int // by which a LAN that was not named is known; 0 has no strangers
+	own      netip.Prefix // the sender's, if it is known
+	bits     int          // by which another LAN that was not named is known; 0 has no strangers
 	list     []*lan
 	dropped  []netip.Prefix // were named, and were silent for too long
 }
@@ -34,7 +35,7 @@ func (l *lan) isOwing() bool { return l.windows >= unheard }
 func (l *lan) hear(now time.Time) { l.heard, l.windows = now, 0 }
 
 func newLANs(options SenderOptions) lans {
-	l := lans{patience: options.Patience, bits: options.StrangerBits}
+	l := lans{patience: options.Patience, own: options.LAN.Masked(), bits: options.StrangerBits}
 	for _, prefix := range options.LANs {
 		l.list = append(l.list, &lan{prefix: prefix.Masked()})
 	}
@@ -73,7 +74,8 @@ func (l *lans) of(client netip.Addr, now time.Time) (prefix netip.Prefix, isNew,
 }
 
 // stranger is the LAN of a client that is in none of those that take part: one that was
-// dropped, or one that nobody has named.
+// dropped, or one that nobody has named. Clients keep silent for an ACK from their interface's
+// subnet, which is known of the sender's own LAN alone.
 func (l *lans) stranger(client netip.Addr) (prefix netip.Prefix, known bool) {
 	for _, prefix := range l.dropped {
 		if prefix.Contains(client) {
@@ -82,6 +84,9 @@ func (l *lans) stranger(client netip.Addr) (prefix netip.Prefix, known bool) {
 	}
 	if l.bits == 0 {
 		return prefix, false
+	}
+	if l.own.Contains(client) {
+		return l.own, true
 	}
 	prefix, err := client.Prefix(l.bits)
 	return prefix, err == nil

@@ -44,8 +44,10 @@ type SenderOptions struct {
 	Address netip.AddrPort
 	// LANs are the subnets that take part from the start.
 	LANs []netip.Prefix
-	// StrangerBits is the length of the prefix by which other LANs are known, from which a
-	// packet comes: 24. Zero lets no others take part.
+	// LAN is the sender's own subnet: who is heard from it takes part as that LAN, however large it is.
+	LAN netip.Prefix
+	// StrangerBits is the length of the prefix by which all other LANs are known, from which a
+	// packet comes: 24. Zero lets no others take part, nor the sender's own.
 	StrangerBits int
 	// ErrorCorrection has an error-correction phase. On-line streams have none (§III-A).
 	ErrorCorrection bool

@@ -76,8 +76,12 @@ func (r *Receiver) take(now time.Time, p Packet) []Action {
 	case wire.Data:
 		if !r.server.IsValid() {
 			r.server = p.From
+			r.repair.listen(now, r.options)
 		}
-		if p.From == r.server {
+		switch {
+		case p.From.Addr() == r.server.Addr() && r.isAnew(now, p):
+			r.repair.over = BegunAnew
+		case p.From == r.server:
 			return r.data(now, p.Packet)
 		}
 	case wire.RepairResponse:
@@ -98,11 +102,11 @@ func (r *Receiver) take(now time.Time, p Packet) []Action {
 // sequence number and compares it with the expected value".
 func (r *Receiver) data(now time.Time, p wire.Packet) (actions []Action) {
 	sn := uint64(p.SN)
-	if r.end == 0 {
-		r.repair.listen(now, r.options)
-	}
 	if sn < r.expected || !r.fits(sn, len(p.Payload)) {
 		return nil // "If the sequence number is smaller, the data packet is discarded."
+	}
+	if r.end == 0 {
+		r.repair.listen(now, r.options)
 	}
 	if sn > r.expected {
 		// "the client detects packet losses and sends a NACK with the sequence number of the
@@ -116,6 +120,14 @@ func (r *Receiver) data(now time.Time, p wire.Packet) (actions []Action) {
 		r.compete(now, p.SN)
 	}
 	return actions
+}
+
+// isAnew reports whether DATA of the server's machine is of a transfer that was begun after the client's own: "the server never
+// retransmits any data packet" (§III-A), so one that sends its first again has been started again, with the same port or
+// another. What a network has held back is less than a window old, or comes while the server's other packets do.
+func (r *Receiver) isAnew(now time.Time, p Packet) bool {
+	isOld := p.SN == FirstSN || uint64(p.SN)+DefaultMaxWindow < r.expected
+	return isOld && uint64(p.SN) < r.expected && !now.Before(r.repair.heard.Add(r.options.Silence))
 }
 
 func (r *Receiver) mark(first, last uint64) Action {

@@ -258,6 +258,58 @@ func TestOneServer(t *testing.T) {
 	e.want()
 }
 
+// "the server never retransmits any data packet" (§III-A): one that sends its first packets again has begun another transfer, of which
+// nothing belongs to what a client has; it may have another port by now. What the network held back is no such sign.
+func TestServerBeginsAnew(t *testing.T) {
+	restarted, other := netip.AddrPortFrom(serverAddress.Addr(), 40000), netip.MustParseAddrPort("10.0.0.2:7431")
+	for _, c := range []struct {
+		from  netip.AddrPort
+		after time.Duration
+		had   uint32
+		sn    uint32
+		want  []string
+	}{
+		{serverAddress, 3 * time.Second, 5, 1, []string{"begun_anew 0"}},
+		{serverAddress, 3 * time.Second, 500, 300, []string{"begun_anew 0"}}, // its first did not come
+		{restarted, 3 * time.Second, 5, 1, []string{"begun_anew 0"}},
+		{other, 3 * time.Second, 5, 1, nil},
+		{serverAddress, 900 * ms, 500, 1, nil},
+		{serverAddress, 3 * time.Second, 500, 450, nil}, // of the last windows
+		{restarted, 900 * ms, 5, 1, nil},
+	} {
+		for _, o := range []paper.ReceiverOptions{correcting, {}} {
+			e := listen(t, o)
+			for sn := uint32(1); sn <= c.had; sn++ {
+				e.data(sn, 1000, 512)
+			}
+			e.wait(c.after)
+			e.done = nil
+			e.hear(c.from, wire.Data, c.sn, 1000, 512)
+			e.want(c.want...)
+		}
+	}
+}
+
+// What is discarded or refused does not show that the server of a client's own transfer is still there.
+func TestDiscardedIsNoSignOfLife(t *testing.T) {
+	for _, discarded := range []func(*ear){
+		func(e *ear) { e.data(4, 9, 512) },  // came already
+		func(e *ear) { e.data(6, 9, 1000) }, // contradicts
+	} {
+		e := listen(t, paper.ReceiverOptions{ErrorCorrection: true, GivingUp: 2 * time.Second})
+		for sn := uint32(1); sn <= 5; sn++ {
+			e.data(sn, 9, 512)
+		}
+		for range 30 {
+			e.wait(100 * ms)
+			discarded(e)
+		}
+		if last := e.done[len(e.done)-1]; last != "sender_lost 0" {
+			t.Errorf("after 3 s the last was %q", last)
+		}
+	}
+}
+
 // What contradicts what is known of a transfer is refused as if it had not come.
 func TestContradictionsAreRefused(t *testing.T) {
 	e := listen(t, correcting)

@@ -19,7 +19,7 @@ type repair struct {
 	active bool
 }
 
-// listen notes DATA: the multicast phase goes on.
+// listen notes DATA that is new: the multicast phase goes on.
 func (r *repair) listen(now time.Time, options ReceiverOptions) {
 	r.asked, r.heard, r.active = 0, now, false
 	r.due = now.Add(options.Silence)
@@ -28,7 +28,7 @@ func (r *repair) listen(now time.Time, options ReceiverOptions) {
 // correct asks for what is missing once the end is known, and for what comes next when the
 // server is silent: the end itself may be lost.
 func (r *Receiver) correct(now time.Time, actions []Action) []Action {
-	if !r.server.IsValid() || r.end != 0 && r.missing.first() == 0 {
+	if !r.server.IsValid() || r.repair.over != "" || r.end != 0 && r.missing.first() == 0 {
 		r.repair.due = time.Time{}
 		return actions
 	}

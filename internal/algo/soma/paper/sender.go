@@ -14,6 +14,10 @@ const FirstSN = 1
 // one is for the end.
 const MostPackets = wire.MaxSN - 1
 
+// farewells is how often a stream's end is sent again, the least timeout apart. "the server never retransmits any data packet" (§III-A),
+// since whoever lacks it asks for it; in a stream nobody does, and an ACK tells of one client of a LAN.
+const farewells = 3
+
 // phase is what the sender is doing.
 type phase int
 
@@ -34,6 +38,7 @@ type Sender struct {
 	ready   uint32 // the last packet that can be sent
 	last    uint32 // the end's number once it is known; 0 before
 	sent    uint32 // the last packet that was sent
+	repeats int    // of a stream's end
 	flow    flow
 	timer   time.Time // when the wait ends
 	lans    lans
@@ -75,6 +80,9 @@ func (s *Sender) Step(now time.Time, event Event) (actions []Action) {
 func (s *Sender) Deadline() time.Time {
 	switch s.phase {
 	case waiting:
+		if s.repeats > 0 {
+			return s.timer
+		}
 		return moment.Soonest(s.timer, s.lans.silent())
 	case correcting:
 		return s.asked.Add(s.options.Linger)
@@ -106,8 +114,12 @@ func (s *Sender) note(ready Ready) {
 // starts a timer called timeout and immediately it waits until an ACK packet for each
 // participating LAN […] or until the timer expires" (§III-C).
 func (s *Sender) wait(now time.Time) {
-	if s.phase == sending {
-		s.phase, s.timer = waiting, now.Add(s.flow.timeout)
+	if s.phase != sending {
+		return
+	}
+	s.phase, s.timer = waiting, now.Add(s.flow.timeout)
+	if s.repeats > 0 {
+		s.timer = now.Add(s.options.Flow.Timeout)
 	}
 }
 
@@ -167,7 +179,11 @@ func (s *Sender) answer(now time.Time, p Packet) []Action {
 
 // proceed does what time and facts allow.
 func (s *Sender) proceed(now time.Time, actions []Action) []Action {
-	if s.phase == waiting {
+	if s.phase == waiting && s.repeats > 0 {
+		if !now.Before(s.timer) { // who has the end is gone: ACKs tell nothing
+			s.phase = idle
+		}
+	} else if s.phase == waiting {
 		for _, lan := range s.lans.drop(now) {
 			actions = append(actions, Dropped{LAN: lan})
 		}
@@ -206,7 +222,7 @@ func (s *Sender) judge(now time.Time) {
 func (s *Sender) next(now time.Time, actions []Action) []Action {
 	if s.last != 0 && s.sent == s.last {
 		if !s.options.ErrorCorrection {
-			return s.finish(actions, s.outcome())
+			return s.leave(actions)
 		}
 		s.phase, s.asked = correcting, now
 		return actions
@@ -220,6 +236,16 @@ func (s *Sender) next(now time.Time, actions []Action) []Action {
 	s.lans.expect(now)
 	s.phase = sending
 	return append(actions, Transmit{First: first, Last: s.sent, IsEnd: s.sent == s.last, Window: s.flow.window, Timeout: s.flow.timeout})
+}
+
+// leave sends the end of a stream again, or ends it.
+func (s *Sender) leave(actions []Action) []Action {
+	if s.repeats == farewells {
+		return s.finish(actions, s.outcome())
+	}
+	s.repeats++
+	s.phase = sending
+	return append(actions, Transmit{First: s.last, Last: s.last, IsEnd: true, Window: 1, Timeout: s.options.Flow.Timeout})
 }
 
 func (s *Sender) finish(actions []Action, reason Reason) []Action {

@@ -303,8 +303,55 @@ func TestStreamHasNoSecondPhase(t *testing.T) {
 	s.ack(wired)
 	s.step(paper.Ready{Packets: 3, Ended: true})
 	s.ack(wired)
+	for range paper.Farewells {
+		s.expire()
+	}
 	if s.finished != paper.Done || len(s.answers) != 0 || s.window.Last != 4 {
 		t.Errorf("finished: %q, after %+v", s.finished, s.window)
+	}
+}
+
+// Nobody can ask for the end of a stream, and an ACK speaks for one client of a LAN: so the end is said more than once, whoever has
+// confirmed it, and whoever has gone home since is not missed.
+func TestEndOfStreamIsRepeated(t *testing.T) {
+	o := options(2)
+	o.ErrorCorrection = false
+	s := serve(t, o, 9, true)
+	for range 200 { // the wireless one hears nothing
+		if s.window.Last == 10 {
+			break
+		}
+		s.ack(wired)
+		s.expire()
+	}
+	s.ack(wired, wireless)
+	began, before := s.now, s.windows
+	for s.finished == "" && s.windows < before+10 {
+		if s.window.First != 10 || s.window.Last != 10 || !s.window.IsEnd {
+			t.Fatalf("after the end came %+v", s.window)
+		}
+		s.expire()
+	}
+	if took := s.now.Sub(began); s.windows != before+paper.Farewells-1 || s.finished != paper.Done || s.dropped != 0 || took > time.Second {
+		t.Errorf("%d windows more, ended after %v with %q, %d dropped", s.windows-before, took, s.finished, s.dropped)
+	}
+}
+
+// "one ACK for each participating LAN" (§III-C): the server's own is as large as its interface says, for by that its clients keep
+// silent when another of them has acknowledged. Others are taken to have 24 bits.
+func TestOwnLANIsOne(t *testing.T) {
+	s := serve(t, paper.SenderOptions{LAN: netip.MustParsePrefix("10.0.0.1/23"), StrangerBits: 24}, 1000, true)
+	s.ack(wired)
+	s.wantWindow(2, least)
+	s.ack(wireless) // in the same one
+	s.wantWindow(3, least)
+	elsewhere := netip.MustParseAddrPort("10.0.2.10:7431")
+	s.nack(elsewhere, 1)
+	s.ack(wireless)
+	s.wantWindow(3, least)
+	s.ack(elsewhere)
+	if s.window.First != 7 {
+		t.Errorf("with both ACKs there came %+v", s.window)
 	}
 }
 
@@ -373,6 +420,9 @@ func TestNumbersDoNotWrap(t *testing.T) {
 	s.expire()
 	for range 20 {
 		s.ack(wired)
+	}
+	for range paper.Farewells {
+		s.expire()
 	}
 	if s.finished != paper.NumbersSpent || s.window.Last != wire.MaxSN || !s.window.IsEnd {
 		t.Errorf("finished: %q after %+v", s.finished, s.window)
