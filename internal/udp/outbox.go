@@ -22,9 +22,13 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 		return o.apart(runs[0])
 	}
 	o.out.reset(len(runs))
-	for _, run := range runs {
-		if err := o.out.add(run, howWhole(run), o.socket.isIPv4); err != nil {
+	for i, run := range runs {
+		err := o.out.add(run, howWhole(run), o.socket.isIPv4)
+		if err != nil && i == 0 {
 			return 0, o.socket.unsent(run, err)
+		}
+		if err != nil { // those before it go now
+			break
 		}
 	}
 	sent, err = o.socket.dispatch(&o.out, 0, gives)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +15,18 @@ import (
 type outgoing struct {
 	headers  []header
 	messages []envelope
+	zone     zone // the last one that was looked up
 }
+
+// zone is the interface on which an address is good.
+type zone struct {
+	name  string
+	index uint32
+	at    time.Time
+}
+
+// zoneAge is for how long an interface is believed to have its number.
+const zoneAge = time.Minute
 
 // envelope is what the kernel is told about one message.
 type envelope struct {
@@ -65,14 +77,17 @@ func (out *outgoing) add(run Run, how handling, isIPv4 bool) error {
 
 // message adds one message.
 func (out *outgoing) message(run Run, how handling, isIPv4 bool) error {
-	out.messages = append(out.messages, envelope{})
-	m := &out.messages[len(out.messages)-1]
-	out.headers = append(out.headers, header{})
-	h := &out.headers[len(out.headers)-1]
-	length, err := m.address(run.To, isIPv4)
+	scope, err := out.scope(run.To.Addr().Zone())
 	if err != nil {
 		return err
 	}
+	to := envelope{}
+	length, err := to.address(run.To, isIPv4, scope)
+	if err != nil {
+		return err
+	}
+	out.messages, out.headers = append(out.messages, to), append(out.headers, header{})
+	m, h := &out.messages[len(out.messages)-1], &out.headers[len(out.headers)-1]
 	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&m.to)), length
 	m.vector.Base = unsafe.SliceData(run.Bytes)
 	m.vector.SetLen(len(run.Bytes))
@@ -87,7 +102,7 @@ func (out *outgoing) message(run Run, how handling, isIPv4 bool) error {
 }
 
 // address notes where a message goes, as a socket of IPv4 or one of IPv6 wants it.
-func (m *envelope) address(to netip.AddrPort, isIPv4 bool) (length uint32, err error) {
+func (m *envelope) address(to netip.AddrPort, isIPv4 bool, scope uint32) (length uint32, err error) {
 	if isIPv4 {
 		if to.Addr().Unmap().Is6() {
 			return 0, &net.AddrError{Err: "not an IPv4 address", Addr: to.String()}
@@ -99,23 +114,26 @@ func (m *envelope) address(to netip.AddrPort, isIPv4 bool) (length uint32, err e
 	}
 	m.to.Family, m.to.Addr = unix.AF_INET6, to.Addr().As16()
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&m.to.Port))[:], to.Port())
-	m.to.Scope_id, err = scope(to.Addr().Zone())
-	return unix.SizeofSockaddrInet6, err
+	m.to.Scope_id = scope
+	return unix.SizeofSockaddrInet6, nil
 }
 
 // scope returns the number of the interface on which an address is good, or zero for all.
-func scope(zone string) (uint32, error) {
-	if zone == "" {
+func (out *outgoing) scope(name string) (uint32, error) {
+	if name == "" {
 		return 0, nil
 	}
-	if number, err := strconv.ParseUint(zone, 10, 32); err == nil {
+	if number, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(number), nil
 	}
-	device, err := net.InterfaceByName(zone)
-	if err != nil {
-		return 0, err
+	if now := time.Now(); out.zone.name != name || now.Sub(out.zone.at) > zoneAge {
+		device, err := net.InterfaceByName(name)
+		if err != nil {
+			return 0, err
+		}
+		out.zone = zone{name, uint32(device.Index), now}
 	}
-	return uint32(device.Index), nil
+	return out.zone.index, nil
 }
 
 // send sends the first of the messages, from one on, and returns how many. Unless it waits for room, it does not block, and Go's

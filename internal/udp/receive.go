@@ -55,7 +55,7 @@ func (s *Socket) ReceiveOnce(take func(datagram []byte, from netip.AddrPort)) er
 	for i := range count {
 		bytes += s.split(i, take)
 	}
-	s.pause.note(bytes, s.buffer, count == len(s.reading.headers))
+	s.pause.note(bytes, s.buffer, count == len(s.reading.headers), s.arrived)
 	return nil
 }
 

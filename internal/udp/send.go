@@ -87,14 +87,15 @@ func (s *Socket) send(run Run, how handling, patience patience) error {
 
 // dispatch sends the first of some messages, at least one of them, or returns why it could not.
 func (s *Socket) dispatch(out *outgoing, from int, patience patience) (sent int, err error) {
-	err = s.Control(func(descriptor int) (err error) {
-		sent, err = out.send(descriptor, from, false)
-		if patience == waits && errors.Is(err, unix.EAGAIN) {
-			sent, err = out.send(descriptor, from, true)
+	for wait := false; ; wait = true {
+		err = s.Control(func(descriptor int) (err error) {
+			sent, err = out.send(descriptor, from, wait)
+			return err
+		})
+		if patience != waits || !errors.Is(err, unix.EAGAIN) {
+			return sent, err
 		}
-		return err
-	})
-	return sent, err
+	}
 }
 
 // unsent says what could not be sent where.

@@ -69,6 +69,9 @@ func takeOver(conn *net.UDPConn) (descriptor int, err error) {
 	return descriptor, errors.Join(err, failed, conn.Close())
 }
 
+// closeAfter is after how long who waits for room looks whether the socket has been closed.
+var closeAfter = unix.NsecToTimeval(int64(100 * time.Millisecond))
+
 // tune asks the kernel for offloads, and notes what it gives.
 func (s *Socket) tune(descriptor int) error {
 	_ = unix.SetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
@@ -76,6 +79,7 @@ func (s *Socket) tune(descriptor int) error {
 	_, err := unix.GetsockoptInt(descriptor, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 	s.segment.Store(err == nil)
 	s.buffer, _ = unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	_ = unix.SetsockoptTimeval(descriptor, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &closeAfter)
 	family, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	s.isIPv4 = family == unix.AF_INET
 	return err

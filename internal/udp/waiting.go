@@ -38,6 +38,9 @@ func newWaiting(descriptor int) (w waiting, err error) {
 		w.raw, err = w.file.SyscallConn()
 	}
 	if err == nil {
+		err = w.file.SetReadDeadline(time.Time{}) // fails if the poller does not have it
+	}
+	if err == nil {
 		err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, descriptor, &unix.EpollEvent{})
 	}
 	if err == nil {
@@ -68,8 +71,12 @@ func (w *waiting) read(descriptor int, rest time.Duration, take func() error) er
 		if failed = take(); !errors.Is(failed, unix.EAGAIN) {
 			return true
 		}
-		failed = w.arm(descriptor, true) // what has come meanwhile wakes the poller at once
-		return failed != nil
+		if failed = w.arm(descriptor, true); failed != nil {
+			return true
+		}
+		// What has come meanwhile may wake nobody: the epoll, which nobody asks what is ready, has it in its list already.
+		failed = take()
+		return !errors.Is(failed, unix.EAGAIN)
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,16 +47,19 @@ func TestPauses(t *testing.T) {
 	const buffer = 160_000 // a pause may bring 10,000
 	for name, c := range map[string]struct {
 		reads []int // bytes; negative if the room for them was full, so that there may be more
+		apart time.Duration
 		want  bool
 	}{
-		"a few have come":                  {[]int{1000}, true},
-		"there may be more":                {[]int{-9000}, false},
-		"all of them have come":            {[]int{-9000, 1000}, true},
-		"more than a pause may bring":      {[]int{-9000, 1001}, false},
-		"soon after":                       {[]int{10_001, 1000, 1000}, false},
-		"after several that were not many": {append([]int{10_001}, make([]int, udp.BriskReads+1)...), true},
+		"a few have come":                   {[]int{1000}, 0, true},
+		"there may be more":                 {[]int{-9000}, 0, false},
+		"all of them have come":             {[]int{-9000, 1000}, 0, true},
+		"more than a pause may bring":       {[]int{-9000, 1001}, 0, false},
+		"soon after":                        {[]int{10_001, 1000, 1000}, time.Millisecond, false},
+		"after long, they come as fast":     {append([]int{10_001}, slices.Repeat([]int{1000}, udp.BriskReads)...), 99 * time.Microsecond, false},
+		"after long, they come less fast":   {append([]int{10_001}, slices.Repeat([]int{1000}, udp.BriskReads)...), 101 * time.Microsecond, true},
+		"after very long, they come faster": {append([]int{10_001}, slices.Repeat([]int{1000}, 2*udp.BriskReads)...), 99 * time.Microsecond, false},
 	} {
-		if got := udp.Pauses(buffer, c.reads); got != c.want {
+		if got := udp.Pauses(buffer, c.apart, c.reads); got != c.want {
 			t.Errorf("%s: it pauses: %v", name, got)
 		}
 	}
@@ -80,6 +84,28 @@ func TestDeadlineGoesFirst(t *testing.T) {
 	came := 0
 	if err := s.ReceiveOnce(func([]byte, netip.AddrPort) { came++ }); err != nil || came != 1 {
 		t.Errorf("%d came, %v", came, err)
+	}
+}
+
+// What comes between the look at what is there and the wait for more is read at once, also if others came before.
+func TestWhatComesBeforeTheWaitIsRead(t *testing.T) {
+	s, from := open(t), open(t)
+	send := func() {
+		if err := from.Send([]byte("x"), s.Addr()); err != nil {
+			t.Error(err)
+		}
+	}
+	go func() {
+		time.Sleep(10 * time.Millisecond) // so that it waits
+		send()
+	}()
+	for _, comes := range []func(){nil, send, send} {
+		if err := s.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ReadAfter(comes); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
