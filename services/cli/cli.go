@@ -71,6 +71,7 @@ type app struct {
 	saidBy         string                 // the file, or the flag, that says where managers are
 	inPods         bool                   // whether they seem to be pods of Kubernetes
 	as             sdk.Config             // by which managers are called
+	session        *sdk.Session           // the last that was begun; nil before
 	why            atomic.Pointer[string] // why nothing is done, by what a manager has said; empty if it gave no reason
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
@@ -467,7 +468,7 @@ func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *
 	}
 	defer client.Close()
 	defer a.sayWaiting(client)()
-	return do(command.Context(), client)
+	return a.replaced(command.Context(), client, do(command.Context(), client))
 }
 
 func (a *app) versionCommand() *cobra.Command {

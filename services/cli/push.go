@@ -379,7 +379,11 @@ func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sd
 func (a *app) join(ctx context.Context, client *sdk.Client, join sdk.Join) (*sdk.Session, error) {
 	joining, cancel := a.within(ctx, client)
 	defer cancel()
-	return client.Join(joining, join)
+	session, err := client.Join(joining, join)
+	if err == nil {
+		a.session = session
+	}
+	return session, err
 }
 
 func (a *app) leave(ctx context.Context, session *sdk.Session) {
