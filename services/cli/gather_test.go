@@ -57,6 +57,29 @@ func TestClientsAreDrawn(t *testing.T) {
 	}
 }
 
+// Where no terminal is, each line is about one client, and is written when that client stands otherwise than it did.
+func TestClientsThatStandAsBeforeHaveNoLine(t *testing.T) {
+	changes := make(clientChanges)
+	alice := gather.ClientStatus{Name: "alice", Attached: true, Share: policy.Share{Target: 125_000}, Rate: 250_000, Connections: 1, State: "persistent"}
+	bob := gather.ClientStatus{Name: "bob", Attached: true, Rate: 1_000_000, Paused: "too_many"}
+	for i, round := range []struct {
+		all  gather.Snapshot
+		want []string
+	}{
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Clients: []gather.ClientStatus{alice, bob}}, []string{
+			"alice  2.00 Mbit/s  1.00 Mbit/s  persistent", "bob  -  -  paused: too many", "(all)  2.00 Mbit/s  20.00 Mbit/s  2 attached",
+		}},
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Window: 9, Clients: []gather.ClientStatus{alice, bob}}, nil},
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Clients: []gather.ClientStatus{alice, {Name: "bob"}}}, []string{
+			"bob  -  -  gone", "(all)  2.00 Mbit/s  20.00 Mbit/s  1 attached",
+		}},
+	} {
+		if got := changes.in(round.all); !slices.Equal(got, round.want) {
+			t.Errorf("round %d: %q, want %q", i, got, round.want)
+		}
+	}
+}
+
 // That a gatherer is away is said once, where the table was, until it is seen again.
 func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
