@@ -56,7 +56,7 @@ var receiptColumns = []column[sdk.Receipt]{
 	{title: "TIME", cell: func(r sdk.Receipt) string { return seconds(r.Elapsed) }},
 	{title: "STRETCH", cell: stretch},
 	{title: "PARENT", wide: true, cell: func(r sdk.Receipt) string { return r.Parent }},
-	{title: "DETAIL", wide: true, cell: func(r sdk.Receipt) string { return r.Detail }},
+	{title: "DETAIL", wide: true, prose: true, cell: func(r sdk.Receipt) string { return r.Detail }},
 }
 
 func receiptState(r sdk.Receipt) string {
@@ -149,7 +149,7 @@ func (a *app) printReceipts(d sdk.Delivery) error {
 	if d.InDatagrams {
 		columns = datagramColumns
 	}
-	return printTable(a.stdout, d.Receipts, columns, a.output == "wide")
+	return showTable(a, d.Receipts, columns, "STRETCH", "TIME")
 }
 
 // summary says how a delivery went, as the paper measures it.
@@ -198,7 +198,7 @@ func (a *app) deliveryList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, deliveries, deliveryColumns)
+				return printList(a, deliveries, deliveryColumns, "SENDER", "GROUP", "AGE", "SIZE")
 			})
 		},
 	}

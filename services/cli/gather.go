@@ -135,7 +135,7 @@ func (a *app) gatherClients() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, all.Clients, clientColumns)
+		return printList(a, all.Clients, clientColumns, clientsSpared...)
 	}))
 }
 
