@@ -46,7 +46,18 @@ func deliverySize(d sdk.Delivery) string {
 	if d.Kind == sdk.Stream && !d.Sealed {
 		return bytesize.Short(d.SentBytes) + "…"
 	}
-	return bytesize.Short(d.Length)
+	return bytesize.Short(content(d.Kind, d.Length))
+}
+
+// headOnly is how many bytes a directory has in which there is nothing: internal/object begins each with a head.
+const headOnly = 16
+
+// content returns how much of some bytes people take for what was delivered: nothing, if they are not more than a directory's head.
+func content(kind sdk.DeliveryKind, bytes uint64) uint64 {
+	if kind == sdk.Directory && bytes <= headOnly {
+		return 0
+	}
+	return bytes
 }
 
 var receiptColumns = []column[sdk.Receipt]{
@@ -149,7 +160,11 @@ func (a *app) printReceipts(d sdk.Delivery) error {
 	if d.InDatagrams {
 		columns = datagramColumns
 	}
-	return showTable(a, d.Receipts, columns, "STRETCH", "TIME")
+	receipts := slices.Clone(d.Receipts)
+	for i, r := range receipts {
+		receipts[i].Bytes = content(d.Kind, r.Bytes)
+	}
+	return showTable(a, receipts, columns, "STRETCH", "TIME")
 }
 
 // summary says how a delivery went, as the paper measures it.
@@ -169,7 +184,7 @@ func summary(d sdk.Delivery) string {
 		}
 		return text
 	}
-	if m.SendBytesPerSecond == 0 {
+	if m.SendBytesPerSecond == 0 || content(d.Kind, d.Length) == 0 && d.Kind == sdk.Directory {
 		return text
 	}
 	text += fmt.Sprintf("\nsent at %s/s", bytesize.Short(m.SendBytesPerSecond))

@@ -305,7 +305,7 @@ func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 		return nil
 	}
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", (*datagramCounts)(one.Datagrams)}
-	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
+	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(content(one.Kind, one.Bytes)), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
 		why := strings.TrimPrefix(printable.OneLine(one.Err.Error()), "failed: ") // the reason may be that word
