@@ -172,7 +172,7 @@ func summary(d sdk.Delivery) string {
 	if d.InDatagrams {
 		return datagramSummary(d)
 	}
-	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), printable.Text(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
+	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %s", shortID(d), printable.Text(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), whoDid(d, "have it"))
 	m := d.Measurements
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
@@ -195,6 +195,26 @@ func summary(d sdk.Delivery) string {
 		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
 	}
 	return text
+}
+
+// whoDid says how many of its members have done something: those that were there at its beginning, and, where some came late, those too.
+func whoDid(d sdk.Delivery, what string) string {
+	late, did := 0, 0
+	for _, r := range d.Receipts {
+		if r.Late {
+			late++
+			if r.State == sdk.ReceiptComplete {
+				did++
+			}
+		}
+	}
+	switch {
+	case late == 0:
+		return fmt.Sprintf("%d of %d members %s", d.Complete, d.Members, what)
+	case late == did:
+		return fmt.Sprintf("%d of the %d members at its beginning %s, and %d that came late", d.Complete, d.Members, what, late)
+	}
+	return fmt.Sprintf("%d of the %d members at its beginning %s, and %d of %d that came late", d.Complete, d.Members, what, did, late)
 }
 
 func (a *app) deliveryCommand() *cobra.Command {
