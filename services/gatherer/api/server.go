@@ -116,7 +116,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 		admits = s.Revocations.Revoked
 	}
 	if err := admits(caller); err != nil {
-		return nil, fmt.Errorf("%s: %w", caller.ID, err)
+		return nil, fmt.Errorf("%s: %w", caller.ID.InWords(), err)
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }
