@@ -167,7 +167,12 @@ func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen f
 	begun, told := false, false
 	for {
 		from, here := time.Now(), false
-		err := watch(func() { begun, here, told = true, true, false })
+		err := watch(func() {
+			if told && shown.terminal == nil { // a terminal shows what it says
+				fmt.Fprintln(a.stderr, "the gatherer is back")
+			}
+			begun, here, told = true, true, false
+		})
 		switch {
 		case !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil:
 			return interrupted(ctx, err)

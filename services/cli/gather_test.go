@@ -103,6 +103,29 @@ func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 	})
 }
 
+// Where no terminal shows what a gatherer says, and nothing has changed, it is told that it is back.
+func TestGathererThatIsBackIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		a, shown := &app{stderr: &said}, &screen{to: &said}
+		away, gone, times := &sdk.Error{Code: sdk.Unavailable, Message: "connection refused"}, errors.New("gone"), 0
+		err := a.keepWatching(t.Context(), shown, func(seen func()) error {
+			switch times++; times {
+			case 1, 3:
+				seen()
+				seen()
+			case 4:
+				return gone
+			}
+			return away
+		})
+		const line = "the gatherer is away, and is asked again: connection refused\n"
+		if want := line + "the gatherer is back\n" + line; !errors.Is(err, gone) || said.String() != want {
+			t.Errorf("%v, and it says %q, want %q", err, said.String(), want)
+		}
+	})
+}
+
 // A gatherer that does not answer is the one that is named, and not the managers: nobody has asked them. Long before the time is over, the
 // user learns what is waited for.
 func TestGathererThatDoesNotAnswerIsNamed(t *testing.T) {
