@@ -73,14 +73,15 @@ func TestRulesByGroup(t *testing.T) {
 func TestWatchOutlivesTheGatherer(t *testing.T) {
 	s := start(t)
 	watch := s.begin(s.command("gather", "watch", "--to", s.grpc))
-	rounds := func() int { return strings.Count(watch.said.String(), "groupcast: ") }
-	s.await("rounds are shown", func() bool { return rounds() > 1 })
-	for _, end := range []func(){func() { s.gatherer.end() }, s.gatherer.kill} {
+	says := func(what string, times int) func() bool {
+		return func() bool { return strings.Count(watch.said.String(), what) == times }
+	}
+	s.await("a round is shown", says("  (all)  ", 1))
+	for i, end := range []func(){func() { s.gatherer.end() }, func() { s.gatherer.kill() }} {
 		end()
-		s.await("it is said that the gatherer is away", func() bool { return strings.Contains(watch.said.String(), "the gatherer is away") })
+		s.await("it is said that the gatherer is away", says("the gatherer is away", i+1))
 		s.startGatherer()
-		shown := rounds()
-		s.await("rounds are shown again", func() bool { return rounds() > shown+1 })
+		s.await("it is said that it is back", says("the gatherer is back", i+1))
 	}
 	if status := watch.end(); status != 130 {
 		t.Errorf("exit status %d: %s", status, watch.said.String())

@@ -29,12 +29,12 @@ func WriteFiles(files ...File) error {
 	for i, file := range files {
 		temporary, err := os.CreateTemp(filepath.Dir(file.Name), "."+filepath.Base(file.Name)+".*")
 		if err != nil {
-			return err
+			return of(file.Name, err)
 		}
 		drafts[i] = temporary.Name()
 		defer os.Remove(drafts[i]) // after the rename there is nothing left to remove
 		if err := errors.Join(keepOwner(temporary, file.Name), writeSynced(temporary, file.Content, file.Mode)); err != nil {
-			return fmt.Errorf("write %s: %w", file.Name, err)
+			return of(file.Name, err)
 		}
 	}
 	for i, file := range files {
@@ -48,6 +48,15 @@ func WriteFiles(files ...File) error {
 		}
 	}
 	return nil
+}
+
+// of makes an error about a draft one about what it is a draft of: nobody has to know the draft's name.
+func of(name string, err error) error {
+	var draft *fs.PathError
+	if errors.As(err, &draft) {
+		return &fs.PathError{Op: draft.Op, Path: name, Err: draft.Err}
+	}
+	return fmt.Errorf("write %s: %w", name, err)
 }
 
 // keepOwner gives a draft to whoever owns the file that it is to replace, or the directory if there is none yet. Root may use another
@@ -112,10 +121,13 @@ func CheckWritable(dir string) error {
 	}
 	draft, err := os.CreateTemp(dir, ".writable.*")
 	if err != nil {
-		return err
+		return of(dir, err)
 	}
 	defer os.Remove(draft.Name())
-	return writeSynced(draft, make([]byte, roomWanted), 0o600)
+	if err := writeSynced(draft, make([]byte, roomWanted), 0o600); err != nil {
+		return of(dir, err)
+	}
+	return nil
 }
 
 func isMissing(name string) bool {

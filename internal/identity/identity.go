@@ -56,6 +56,9 @@ func Named(message named) ID {
 
 func (id ID) String() string { return string(id.Role) + "/" + id.Name }
 
+// InWords returns the identity as people read it, as in "member node-7".
+func (id ID) InWords() string { return string(id.Role) + " " + id.Name }
+
 // URI returns the identity as certificates carry it.
 func (id ID) URI(trustDomain string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/groupcast/" + id.String()}

@@ -3,7 +3,6 @@ package noroom
 
 import (
 	"errors"
-	"fmt"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,10 +15,14 @@ func Is(err error) bool {
 	return errors.Is(err, Err) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// Named turns an error for which Is is true into an Err, and leaves others as they are.
+// Named turns an error for which Is is true into an Err that says what it said, and leaves others as they are.
 func Named(err error) error {
 	if errors.Is(err, Err) || !Is(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", Err, err)
+	return named{err}
 }
+
+type named struct{ error }
+
+func (n named) Unwrap() []error { return []error{Err, n.error} }

@@ -14,7 +14,7 @@ import (
 func TestNamed(t *testing.T) {
 	for _, full := range []error{noroom.Err, unix.ENOSPC, unix.EDQUOT, &fs.PathError{Op: "write", Path: "f", Err: unix.ENOSPC}} {
 		named := noroom.Named(full)
-		if !noroom.Is(full) || !errors.Is(named, noroom.Err) || !errors.Is(named, full) || noroom.Named(named).Error() != named.Error() {
+		if !noroom.Is(full) || !errors.Is(named, noroom.Err) || !errors.Is(named, full) || named.Error() != full.Error() {
 			t.Errorf("%v is named %v", full, named)
 		}
 	}

@@ -70,7 +70,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 	}
 	partial, err := openPartial(dir, tag(info), pulse.Of(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, fullIn(dir, err))
+		return nil, notBegun(info.Name, dir, err)
 	}
 	partial.mark(info.Name)
 	l := &Landing{info: info, partial: partial, pulse: pulse.Of(ctx), reserve: reserveOf(ctx), ahead: make(map[int]bool), due: make(chan struct{}, 1)}
@@ -79,7 +79,7 @@ func Land(ctx context.Context, dir string, info Info) (*Landing, error) {
 		l.writer.before, l.beyond.before = l.pulse, l.pulse
 	}
 	if err := l.begin(ctx); err != nil {
-		return nil, fmt.Errorf("land %s in %s: %w", info.Name, dir, errors.Join(fullIn(dir, err), l.abandon()))
+		return nil, errors.Join(notBegun(info.Name, dir, err), l.abandon())
 	}
 	return l, nil
 }

@@ -67,7 +67,7 @@ func (f full) Error() string {
 	if errors.Is(f.cause, unix.EDQUOT) {
 		why = unix.EDQUOT
 	}
-	return fmt.Sprintf("%v in %s: %v", noroom.Err, filepath.Clean(f.dir), why)
+	return fmt.Sprintf("%v in %s", why, filepath.Clean(f.dir))
 }
 
 func (f full) Unwrap() []error { return []error{noroom.Err, f.cause} }
@@ -78,4 +78,12 @@ func fullIn(dir string, err error) error {
 		return err
 	}
 	return full{dir, err}
+}
+
+// notBegun says that an object does not begin to land in a directory, which errors about room name themselves.
+func notBegun(name, dir string, err error) error {
+	if err = fullIn(dir, err); noroom.Is(err) {
+		return fmt.Errorf("land %s: %w", name, err)
+	}
+	return fmt.Errorf("land %s in %s: %w", name, dir, err)
 }

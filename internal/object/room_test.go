@@ -30,6 +30,9 @@ func wantNoRoomIn(t testing.TB, err error, dir string) {
 	if !errors.Is(err, noroom.Err) || !strings.Contains(err.Error(), "in "+dir) || strings.Contains(err.Error(), ".groupcast-partial") {
 		t.Fatalf("%v, want no room in %s", err, dir)
 	}
+	if said := err.Error(); strings.Count(said, dir) > 1 || strings.Count(said, "no room")+strings.Count(said, "no space") > 1 {
+		t.Errorf("it says twice what it says: %v", err)
+	}
 }
 
 // C48: what cannot fit is refused before the first byte, and leaves nothing.

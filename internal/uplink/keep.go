@@ -40,7 +40,7 @@ func (e *Ended) Error() string {
 	case groupv1.MemberState_MEMBER_STATE_EXPIRED:
 		return "session expired: the manager did not hear from this member for too long"
 	case groupv1.MemberState_MEMBER_STATE_FENCED:
-		return "session fenced: the same member joined again elsewhere"
+		return "session ended: another program joined as the same member"
 	case groupv1.MemberState_MEMBER_STATE_EXPELLED:
 		return "session ended by an operator: the group was deleted, or the identity revoked or let into other groups"
 	}

@@ -66,7 +66,7 @@ func (a *app) agentCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, agents, agentColumns)
+				return printList(a, agents, agentColumns, "AGE", "NODE", "LINKS", "DELIVERIES")
 			})
 		},
 	}, a.agentDistances())

@@ -45,7 +45,7 @@ var checkedColumns = []column[checked]{
 	{title: "STATE", cell: func(c checked) string { return c.State }},
 	{title: "BYTES", cell: func(c checked) string { return bytesize.Short(c.Bytes) }},
 	{title: "SHA256", cell: func(c checked) string { return fmt.Sprintf("%.16s", c.SHA256) }},
-	{title: "ERROR", cell: func(c checked) string { return c.Error }},
+	{title: "ERROR", prose: true, cell: func(c checked) string { return c.Error }},
 }
 
 var (
@@ -111,7 +111,7 @@ func (a *app) check(ctx context.Context, client *sdk.Client, c *check) error {
 		return err
 	}
 	err = compare(results, sent)
-	return errors.Join(printList(a, results, checkedColumns), err)
+	return errors.Join(printList(a, results, checkedColumns, "SHA256", "NODE"), err)
 }
 
 // removeGroup removes the group of a check, if there is one.

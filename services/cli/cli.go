@@ -71,6 +71,7 @@ type app struct {
 	saidBy         string                 // the file, or the flag, that says where managers are
 	inPods         bool                   // whether they seem to be pods of Kubernetes
 	as             sdk.Config             // by which managers are called
+	session        *sdk.Session           // the last that was begun; nil before
 	why            atomic.Pointer[string] // why nothing is done, by what a manager has said; empty if it gave no reason
 	shown          atomic.Pointer[screen] // where progress is drawn; nil before it is
 }
@@ -120,6 +121,8 @@ func (a *app) hint(err error) string {
 	case !errors.As(err, &reported):
 	case reported.Reason == "NO_RECEIVERS":
 		return ": nothing was sent. Members receive with groupcast pull; push --wait N waits until N do"
+	case reported.Reason == "DENIED" && strings.HasSuffix(err.Error(), "(it is for operators)"):
+		return ": --config names an operator's configuration"
 	case reported.Reason == "GROUP_IN_USE":
 		return " (--force)"
 	case reported.Reason == sdk.NoManager && a.managers != "":
@@ -467,7 +470,8 @@ func (a *app) stay(command *cobra.Command, do func(ctx context.Context, client *
 	}
 	defer client.Close()
 	defer a.sayWaiting(client)()
-	return do(command.Context(), client)
+	err = do(command.Context(), client)
+	return a.noGroup(command.Context(), client, a.replaced(command.Context(), client, err))
 }
 
 func (a *app) versionCommand() *cobra.Command {

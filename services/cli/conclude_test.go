@@ -43,6 +43,23 @@ func TestWhatWasNotMeasuredIsNotSaid(t *testing.T) {
 	}
 }
 
+// Members that came late are counted by themselves: the outcome is that of those that were there at the beginning.
+func TestLateMembersAreCountedApart(t *testing.T) {
+	d := sdk.Delivery{ID: "0123456789", Name: "f", State: sdk.DeliveryComplete, Complete: 1, Members: 1, Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptComplete}}}
+	for _, want := range []string{
+		": 1 of 1 members have it", ": 1 of the 1 members at its beginning have it, and 1 that came late", ": 1 of the 1 members at its beginning have it, and 1 of 2 that came late",
+	} {
+		if said := summary(d); !strings.HasSuffix(said, want) {
+			t.Errorf("it says %q, want %q", said, want)
+		}
+		late := sdk.Receipt{Member: "late", State: sdk.ReceiptComplete, Late: true}
+		if len(d.Receipts) > 1 {
+			late.State = sdk.ReceiptReceiving
+		}
+		d.Receipts = append(d.Receipts, late)
+	}
+}
+
 // Where no member has failed, and yet none has it, the error says that nothing is heard of them.
 func TestNobodyIsHeardOf(t *testing.T) {
 	d := sdk.Delivery{ID: "0123456789", State: sdk.DeliveryFailed, Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}, {Member: "n2", State: sdk.ReceiptUnknown}}}

@@ -93,7 +93,7 @@ func datagramSummary(d sdk.Delivery) string {
 	if !d.Sealed {
 		return text
 	}
-	return text + fmt.Sprintf(": %d datagrams; %d of %d members say what came of them", d.Datagrams, d.Complete, d.Members)
+	return text + fmt.Sprintf(": %d datagrams; %s", d.Datagrams, whoDid(d, "say what came of them"))
 }
 
 // cameOf says how much a member got of a stream in datagrams.

@@ -46,7 +46,18 @@ func deliverySize(d sdk.Delivery) string {
 	if d.Kind == sdk.Stream && !d.Sealed {
 		return bytesize.Short(d.SentBytes) + "…"
 	}
-	return bytesize.Short(d.Length)
+	return bytesize.Short(content(d.Kind, d.Length))
+}
+
+// headOnly is how many bytes a directory has in which there is nothing: internal/object begins each with a head.
+const headOnly = 16
+
+// content returns how much of some bytes people take for what was delivered: nothing, if they are not more than a directory's head.
+func content(kind sdk.DeliveryKind, bytes uint64) uint64 {
+	if kind == sdk.Directory && bytes <= headOnly {
+		return 0
+	}
+	return bytes
 }
 
 var receiptColumns = []column[sdk.Receipt]{
@@ -56,7 +67,7 @@ var receiptColumns = []column[sdk.Receipt]{
 	{title: "TIME", cell: func(r sdk.Receipt) string { return seconds(r.Elapsed) }},
 	{title: "STRETCH", cell: stretch},
 	{title: "PARENT", wide: true, cell: func(r sdk.Receipt) string { return r.Parent }},
-	{title: "DETAIL", wide: true, cell: func(r sdk.Receipt) string { return r.Detail }},
+	{title: "DETAIL", wide: true, prose: true, cell: func(r sdk.Receipt) string { return r.Detail }},
 }
 
 func receiptState(r sdk.Receipt) string {
@@ -149,7 +160,11 @@ func (a *app) printReceipts(d sdk.Delivery) error {
 	if d.InDatagrams {
 		columns = datagramColumns
 	}
-	return printTable(a.stdout, d.Receipts, columns, a.output == "wide")
+	receipts := slices.Clone(d.Receipts)
+	for i, r := range receipts {
+		receipts[i].Bytes = content(d.Kind, r.Bytes)
+	}
+	return showTable(a, receipts, columns, "STRETCH", "TIME")
 }
 
 // summary says how a delivery went, as the paper measures it.
@@ -157,7 +172,7 @@ func summary(d sdk.Delivery) string {
 	if d.InDatagrams {
 		return datagramSummary(d)
 	}
-	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %d of %d members have it", shortID(d), printable.Text(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), d.Complete, d.Members)
+	text := fmt.Sprintf("delivery %s of %s (%s) is %s: %s", shortID(d), printable.Text(d.Name), deliverySize(d), strings.ToLower(deliveryState(d)), whoDid(d, "have it"))
 	m := d.Measurements
 	if d.State == sdk.DeliveryComplete && d.SentBytes == 0 && d.Length > 0 {
 		return text + "\nall had it already: nothing was sent"
@@ -169,7 +184,7 @@ func summary(d sdk.Delivery) string {
 		}
 		return text
 	}
-	if m.SendBytesPerSecond == 0 {
+	if m.SendBytesPerSecond == 0 || content(d.Kind, d.Length) == 0 && d.Kind == sdk.Directory {
 		return text
 	}
 	text += fmt.Sprintf("\nsent at %s/s", bytesize.Short(m.SendBytesPerSecond))
@@ -180,6 +195,26 @@ func summary(d sdk.Delivery) string {
 		text += fmt.Sprintf("; %s cached %.0f%%", cache.Agent, 100*cache.Ratio)
 	}
 	return text
+}
+
+// whoDid says how many of its members have done something: those that were there at its beginning, and, where some came late, those too.
+func whoDid(d sdk.Delivery, what string) string {
+	late, did := 0, 0
+	for _, r := range d.Receipts {
+		if r.Late {
+			late++
+			if r.State == sdk.ReceiptComplete {
+				did++
+			}
+		}
+	}
+	switch {
+	case late == 0:
+		return fmt.Sprintf("%d of %d members %s", d.Complete, d.Members, what)
+	case late == did:
+		return fmt.Sprintf("%d of the %d members at its beginning %s, and %d that came late", d.Complete, d.Members, what, late)
+	}
+	return fmt.Sprintf("%d of the %d members at its beginning %s, and %d of %d that came late", d.Complete, d.Members, what, did, late)
 }
 
 func (a *app) deliveryCommand() *cobra.Command {
@@ -198,7 +233,7 @@ func (a *app) deliveryList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, deliveries, deliveryColumns)
+				return printList(a, deliveries, deliveryColumns, "SENDER", "GROUP", "AGE", "SIZE")
 			})
 		},
 	}

@@ -135,22 +135,25 @@ func (a *app) gatherClients() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, all.Clients, clientColumns)
+		return printList(a, all.Clients, clientColumns, clientsSpared...)
 	}))
 }
 
 func (a *app) gatherWatch() *cobra.Command {
 	command := &cobra.Command{
 		Use: "watch", Short: "Watch what the clients get, round by round", Args: cobra.NoArgs,
-		Long: "Shows all clients after every round, in which the gatherer measures what each gets and\ndecides what it is to get: on a terminal as a table that is drawn again, elsewhere as a\nline for each round.",
+		Long: `Shows all clients after every round, in which the gatherer measures what each gets and
+decides what it is to get: on a terminal as a table that is drawn again. Elsewhere it writes
+a line for each client that stands otherwise than before, with two spaces between when, who,
+its rate, its target and its state; (all) is all of them, with what the link carries.`,
 	}
 	return a.withGatherer(command, func(ctx context.Context, client *gather.Client, _ []string) error {
-		shown := newScreen(a.stdout)
+		shown, changes := newScreen(a.stdout), make(clientChanges)
 		defer shown.end()
 		answered := a.sayNoGatherer()
 		defer answered()
 		return a.keepWatching(ctx, shown, func(seen func()) error {
-			return a.watchClients(ctx, client, shown, func() {
+			return a.watchClients(ctx, client, shown, changes, func() {
 				answered()
 				seen()
 			})
@@ -164,7 +167,12 @@ func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen f
 	begun, told := false, false
 	for {
 		from, here := time.Now(), false
-		err := watch(func() { begun, here, told = true, true, false })
+		err := watch(func() {
+			if told && shown.terminal == nil { // a terminal shows what it says
+				fmt.Fprintln(a.stderr, "the gatherer is back")
+			}
+			begun, here, told = true, true, false
+		})
 		switch {
 		case !begun || sdk.CodeOf(err) != sdk.Unavailable || ctx.Err() != nil:
 			return interrupted(ctx, err)
@@ -185,24 +193,32 @@ func (a *app) keepWatching(ctx context.Context, shown *screen, watch func(seen f
 const awayPause = 2 * time.Second
 
 // watchClients shows all clients until the watch ends, and calls seen each time.
-func (a *app) watchClients(ctx context.Context, client *gather.Client, shown *screen, seen func()) error {
+func (a *app) watchClients(ctx context.Context, client *gather.Client, shown *screen, changes clientChanges, seen func()) error {
 	for all, err := range client.Watch(ctx) {
 		if err != nil {
 			return err
 		}
 		seen()
-		if err := a.showClients(shown, all); err != nil {
+		if err := a.showClients(shown, changes, all); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) showClients(shown *screen, all gather.Snapshot) error {
-	line := fmt.Sprintf("%s: %s of %s, windows of %s", all.Controller, orDash(rateOf(all.Received)), orDash(rateOf(all.Available)), bytesize.Short(all.Window))
-	if shown.terminal == nil || a.output == "json" || a.output == "yaml" {
-		return a.event(all, line+clientLine(all.Clients))
+func (a *app) showClients(shown *screen, changes clientChanges, all gather.Snapshot) error {
+	switch {
+	case a.output == "json" || a.output == "yaml":
+		return a.event(all, "")
+	case shown.terminal == nil:
+		for _, line := range changes.in(all) {
+			if err := a.event(all, line); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
+	line := fmt.Sprintf("%s: %s of %s, windows of %s", all.Controller, orDash(rateOf(all.Received)), orDash(rateOf(all.Available)), bytesize.Short(all.Window))
 	width, height := shown.size()
 	table, err := clientTable(all.Clients, a.output == "wide", width, height-2) // the line above it, and the cursor's
 	if err != nil {
@@ -232,15 +248,6 @@ func togetherLine(clients []gather.ClientStatus) string {
 		}
 	}
 	return fmt.Sprintf("%s together, %d paused", cmp.Or(rateOf(rate), "nothing"), paused)
-}
-
-// clientLine says in a line what each client gets.
-func clientLine(clients []gather.ClientStatus) string {
-	var line strings.Builder
-	for _, c := range clients {
-		fmt.Fprintf(&line, "  %s %s", c.Name, orDash(rateOf(c.Rate)))
-	}
-	return line.String()
 }
 
 func (a *app) gatherPolicyGet() *cobra.Command {

@@ -57,6 +57,29 @@ func TestClientsAreDrawn(t *testing.T) {
 	}
 }
 
+// Where no terminal is, each line is about one client, and is written when that client stands otherwise than it did.
+func TestClientsThatStandAsBeforeHaveNoLine(t *testing.T) {
+	changes := make(clientChanges)
+	alice := gather.ClientStatus{Name: "alice", Attached: true, Share: policy.Share{Target: 125_000}, Rate: 250_000, Connections: 1, State: "persistent"}
+	bob := gather.ClientStatus{Name: "bob", Attached: true, Rate: 1_000_000, Paused: "too_many"}
+	for i, round := range []struct {
+		all  gather.Snapshot
+		want []string
+	}{
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Clients: []gather.ClientStatus{alice, bob}}, []string{
+			"alice  2.00 Mbit/s  1.00 Mbit/s  persistent", "bob  -  -  paused: too many", "(all)  2.00 Mbit/s  20.00 Mbit/s  2 attached",
+		}},
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Window: 9, Clients: []gather.ClientStatus{alice, bob}}, nil},
+		{gather.Snapshot{Received: 250_000, Available: 2_500_000, Clients: []gather.ClientStatus{alice, {Name: "bob"}}}, []string{
+			"bob  -  -  gone", "(all)  2.00 Mbit/s  20.00 Mbit/s  1 attached",
+		}},
+	} {
+		if got := changes.in(round.all); !slices.Equal(got, round.want) {
+			t.Errorf("round %d: %q, want %q", i, got, round.want)
+		}
+	}
+}
+
 // That a gatherer is away is said once, where the table was, until it is seen again.
 func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,6 +98,29 @@ func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 		})
 		const table, line = "one\x1b[K\ntwo\x1b[K\n\x1b[J", "\r\x1b[2A\x1b[Jthe gatherer is away, and is asked again: connection refused\n"
 		if want := table + line + table + line; !errors.Is(err, gone) || said.String() != want {
+			t.Errorf("%v, and it says %q, want %q", err, said.String(), want)
+		}
+	})
+}
+
+// Where no terminal shows what a gatherer says, and nothing has changed, it is told that it is back.
+func TestGathererThatIsBackIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		a, shown := &app{stderr: &said}, &screen{to: &said}
+		away, gone, times := &sdk.Error{Code: sdk.Unavailable, Message: "connection refused"}, errors.New("gone"), 0
+		err := a.keepWatching(t.Context(), shown, func(seen func()) error {
+			switch times++; times {
+			case 1, 3:
+				seen()
+				seen()
+			case 4:
+				return gone
+			}
+			return away
+		})
+		const line = "the gatherer is away, and is asked again: connection refused\n"
+		if want := line + "the gatherer is back\n" + line; !errors.Is(err, gone) || said.String() != want {
 			t.Errorf("%v, and it says %q, want %q", err, said.String(), want)
 		}
 	})

@@ -30,7 +30,7 @@ func (a *app) gathererCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, all, gathererColumns)
+				return printList(a, all, gathererColumns, "LABELS", "AGE", "RATE")
 			})
 		},
 	})

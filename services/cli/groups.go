@@ -203,7 +203,7 @@ func (a *app) groupList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, groups, groupColumns)
+				return printList(a, groups, groupColumns, "LIMITS", "AGE", "SLOW")
 			})
 		},
 	}

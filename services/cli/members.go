@@ -35,7 +35,7 @@ func (a *app) memberCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return printList(a, members, memberColumns)
+					return printList(a, members, memberColumns, "AGE", "ROLES", "NODE")
 				})
 			},
 		},

@@ -119,13 +119,13 @@ func (p *progress) show(d sdk.Delivery) {
 	d = p.seen(d)
 	s := standing{
 		title:    fmt.Sprintf("%s  %s → %s  %s", shortID(d), printable.Text(d.Name), d.Group, deliverySize(d)),
-		sent:     fmt.Sprintf("%s: %s of %s sent, %d of %d members complete", shortID(d), bytesize.Short(d.SentBytes), deliverySize(d), d.Complete, d.Members),
-		complete: d.Complete, all: d.Members, length: d.Length,
+		sent:     fmt.Sprintf("%s: %s of %s sent, %d of %d members complete", shortID(d), bytesize.Short(content(d.Kind, d.SentBytes)), deliverySize(d), d.Complete, d.Members),
+		complete: d.Complete, all: d.Members, length: content(d.Kind, d.Length),
 	}
 	for _, r := range d.Receipts {
 		moving := r.State == sdk.ReceiptReceiving
 		s.parts = append(s.parts, part{
-			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, r.Bytes, r.Elapsed, r.BytesUnknown,
+			r.Member, string(r.State), receiptState(r), moving, moving || r.State == sdk.ReceiptUnknown, content(d.Kind, r.Bytes), r.Elapsed, r.BytesUnknown,
 		})
 	}
 	switch {

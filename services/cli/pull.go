@@ -264,22 +264,6 @@ func (a *app) takeUnseen(ctx context.Context, client *sdk.Client, session *sdk.S
 	return over, outcome
 }
 
-// sayReplaced says so if a member of this name is joined already. Of two sessions of one name the later ends the earlier, which may be
-// intended, or may be somebody else's.
-func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join) {
-	asking, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	members, err := client.Members(asking, join.Group)
-	if err != nil {
-		return // joining says why
-	}
-	for _, m := range members {
-		if m.Name == join.Name && m.State == "active" {
-			fmt.Fprintf(a.stderr, "%s is joined already, on %s since %s: that session ends by this one\n", m.Name, cmp.Or(printable.Text(m.Node), "an unknown machine"), m.Joined.Local().Format(time.DateTime))
-		}
-	}
-}
-
 // awaited says what a member that receives one delivery waits for, if it has begun to receive it.
 func (p *pull) awaited() string {
 	left := p.underWay.leftBehind()
@@ -321,7 +305,7 @@ func (a *app) arrived(p *pull, one sdk.Arrived) (err error) {
 		return nil
 	}
 	event := arrivedEvent{one.ID, one.Name, one.Sender, one.Path, one.Bytes, "", (*datagramCounts)(one.Datagrams)}
-	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(one.Bytes), one.Sender)
+	line := fmt.Sprintf("%s received %s (%s) from %s", a.paint(green, "✓"), printable.Text(one.Name), bytesize.Short(content(one.Kind, one.Bytes)), one.Sender)
 	if one.Err != nil {
 		event.Error = one.Err.Error()
 		why := strings.TrimPrefix(printable.OneLine(one.Err.Error()), "failed: ") // the reason may be that word

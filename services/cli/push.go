@@ -85,6 +85,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 		"slow-lag": "spec.slow_member.lag_bytes", "slow-lag-time": "spec.slow_member.lag_time", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second",
 		"keep": "spec.keep", "congestion": "spec.congestion", "fresh": "spec.datagrams.fresh", "parity": "spec.datagrams.parity_data",
 	})
+	sets(flags, map[string]string{"deadline": "deadline", "keep": "keep", "slow-lag-time": "lag time", "fresh": "fresh"}) // as the SDK names them
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}
@@ -379,7 +380,11 @@ func (a *app) checkNotReceiving(ctx context.Context, client *sdk.Client, join sd
 func (a *app) join(ctx context.Context, client *sdk.Client, join sdk.Join) (*sdk.Session, error) {
 	joining, cancel := a.within(ctx, client)
 	defer cancel()
-	return client.Join(joining, join)
+	session, err := client.Join(joining, join)
+	if err == nil {
+		a.session = session
+	}
+	return session, err
 }
 
 func (a *app) leave(ctx context.Context, session *sdk.Session) {

@@ -73,7 +73,7 @@ var replicaColumns = []column[sdk.Replica]{
 	{title: "LOST", cell: func(r sdk.Replica) string { return fmt.Sprintf("%.2f%%", 100*r.Lost) }},
 	{title: "NODE", wide: true, cell: func(r sdk.Replica) string { return r.Node }},
 	{title: "RESUMED", wide: true, cell: func(r sdk.Replica) string { return bytesize.Short(r.Resumed) }},
-	{title: "DETAIL", wide: true, cell: func(r sdk.Replica) string { return r.Detail }},
+	{title: "DETAIL", wide: true, prose: true, cell: func(r sdk.Replica) string { return r.Detail }},
 }
 
 // carriedBy says what brings it to a replica. If agents were to and could not, what is there came by multicast.
@@ -200,7 +200,7 @@ func (a *app) printReplication(r sdk.Replication) error {
 	if done, err := a.printData(r); done {
 		return err
 	}
-	if err := printTable(a.stdout, r.Replicas, replicaColumns, a.output == "wide"); err != nil || a.output != "wide" {
+	if err := showTable(a, r.Replicas, replicaColumns, "LOST", "TIME", "BY", "LAN"); err != nil || a.output != "wide" {
 		return err
 	}
 	fmt.Fprintln(a.stdout)
@@ -247,7 +247,7 @@ func (a *app) replicationList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, all, replicationColumns)
+				return printList(a, all, replicationColumns, "ON", "AGE", "SENDER", "SIZE")
 			})
 		},
 	}

@@ -32,7 +32,7 @@ func (a *app) replicatorCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(a, all, replicatorColumns)
+				return printList(a, all, replicatorColumns, "LABELS", "AGE", "REPLICATIONS", "NODE")
 			})
 		},
 	})

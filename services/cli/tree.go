@@ -65,10 +65,10 @@ func (b branch) rate() string {
 }
 
 var branchColumns = []column[branch]{
-	{title: "NODE", cell: func(b branch) string { return b.drawn }},
+	{title: "NODE", long: true, cell: func(b branch) string { return b.drawn }},
 	{title: "HAS", cell: branch.share},
 	{title: "RATE", cell: branch.rate},
-	{title: "WHY", cell: func(b branch) string { return b.Why }},
+	{title: "WHY", prose: true, cell: func(b branch) string { return b.Why }},
 }
 
 var clusterColumns = []column[sdk.TreeCluster]{
@@ -83,7 +83,7 @@ var changeColumns = []column[sdk.TreeChange]{
 	{title: "VERSION", cell: func(c sdk.TreeChange) string { return fmt.Sprint(c.Version) }},
 	{title: "AGE", cell: func(c sdk.TreeChange) string { return age(c.Time) }},
 	{title: "CAUSE", cell: func(c sdk.TreeChange) string { return c.Cause }},
-	{title: "WHAT", cell: func(c sdk.TreeChange) string { return c.Detail }},
+	{title: "WHAT", prose: true, cell: func(c sdk.TreeChange) string { return c.Detail }},
 }
 
 func (a *app) deliveryExplain() *cobra.Command {
@@ -143,16 +143,16 @@ func (a *app) printTree(d sdk.Delivery) error {
 	if isLeftOut {
 		fmt.Fprintf(a.stderr, "of %d members the tree does not fit into one answer: these are its clusters, and why it changed\n", d.Members)
 	} else {
-		if err := printTable(a.stdout, branches(d), branchColumns, true); err != nil {
+		if err := showTable(a, branches(d), branchColumns); err != nil {
 			return err
 		}
 		fmt.Fprintln(a.stdout)
 	}
-	if err := printTable(a.stdout, d.TreeClusters, clusterColumns, true); err != nil {
+	if err := showTable(a, d.TreeClusters, clusterColumns); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.stdout)
-	return printTable(a.stdout, d.TreeChanges, changeColumns, true)
+	return showTable(a, d.TreeChanges, changeColumns)
 }
 
 const (

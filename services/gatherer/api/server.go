@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"time"
 
@@ -97,7 +96,7 @@ func peerOf(ctx context.Context) identity.Peer {
 func (s *Server) authorize(ctx context.Context, method string) (context.Context, error) {
 	roles, known := rules[method]
 	if !known {
-		return nil, fmt.Errorf("%s: %w", path.Base(method), errDenied)
+		return nil, fmt.Errorf("%s: %w", daemon.InWords(method), errDenied)
 	}
 	connection, _ := peer.FromContext(ctx)
 	security, _ := connection.AuthInfo.(credentials.TLSInfo)
@@ -110,14 +109,14 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 	case err != nil:
 		return nil, err
 	case !slices.Contains(roles, caller.ID.Role):
-		return nil, fmt.Errorf("%s by %s: %w", path.Base(method), caller.ID, errDenied)
+		return nil, daemon.NotFor(method, caller.ID, errDenied, roles)
 	}
 	admits := s.Revocations.Admit
 	if slices.Contains(letIn, method) {
 		admits = s.Revocations.Revoked
 	}
 	if err := admits(caller); err != nil {
-		return nil, fmt.Errorf("%s: %w", caller.ID, err)
+		return nil, fmt.Errorf("%s: %w", caller.ID.InWords(), err)
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }
@@ -128,7 +127,7 @@ func (s *Server) behind(ctx context.Context, caller identity.Peer, method string
 	case caller.ID.Role != identity.Gateway:
 		return caller, nil
 	case slices.Contains(direct, method):
-		return identity.Peer{}, fmt.Errorf("%s through a gateway: %w (call the gatherer itself)", path.Base(method), errDenied)
+		return identity.Peer{}, fmt.Errorf("%s through a gateway: %w (call the gatherer itself)", daemon.InWords(method), errDenied)
 	}
 	return daemon.BehindGateway(ctx, caller, s.Security)
 }

@@ -19,7 +19,7 @@ func nameFor(asked string, peer identity.ID) (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrNoName, err)
 	}
 	if peer.Role != identity.Operator && peer.Name != name {
-		return "", fmt.Errorf("%w: %s is not %s", ErrName, peer, name)
+		return "", fmt.Errorf("%w: %s uploads as %s alone, and operators as anybody", ErrName, peer.InWords(), peer.Name)
 	}
 	return name, nil
 }
@@ -53,5 +53,5 @@ func (r *Roster) isFree(name string, peer identity.ID) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %s is that of %s here, whose files %s would get: enroll one of them under another name", ErrName, name, identity.ID{Role: has, Name: name}, peer)
+	return fmt.Errorf("%w: %s is that of %s here, whose files %s would get: enroll one of them under another name", ErrName, name, identity.ID{Role: has, Name: name}.InWords(), peer.InWords())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/groupcast/groupcast/internal/daemon"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -135,11 +135,11 @@ func callerOf(ctx context.Context) identity.ID {
 func (s *Server) authorize(ctx context.Context, method string) (context.Context, rule, error) {
 	permitted, known := rules[method]
 	if !known {
-		return nil, rule{}, fmt.Errorf("%s: %w", method, errDenied)
+		return nil, rule{}, fmt.Errorf("%s: %w", daemon.InWords(method), errDenied)
 	}
 	caller, err := s.identify(ctx)
 	if err == nil && permitted.direct && s.behindGateway(ctx) {
-		err = fmt.Errorf("%s through a gateway: %w (call a manager itself)", path.Base(method), errDenied)
+		err = fmt.Errorf("%s through a gateway: %w (call a manager itself)", daemon.InWords(method), errDenied)
 	}
 	id := caller.ID
 	switch {
@@ -150,7 +150,7 @@ func (s *Server) authorize(ctx context.Context, method string) (context.Context,
 			return nil, rule{}, errNoIdentity
 		}
 	case !slices.Contains(permitted.roles, id.Role):
-		return nil, rule{}, fmt.Errorf("%s by %s: %w (it is for %s)", path.Base(method), id, errDenied, rolesInWords(permitted.roles))
+		return nil, rule{}, daemon.NotFor(method, id, errDenied, permitted.roles)
 	}
 	return context.WithValue(ctx, callerKey{}, id), permitted, nil
 }
@@ -182,15 +182,6 @@ func (s *Server) identify(ctx context.Context) (identity.Peer, error) {
 		return identity.Peer{}, err
 	}
 	return caller, s.checkRevoked(ctx, caller)
-}
-
-// rolesInWords returns the roles that may make a call, as in "operators and members".
-func rolesInWords(roles []identity.Role) string {
-	words := make([]string, len(roles))
-	for i, role := range roles {
-		words[i] = string(role) + "s"
-	}
-	return strings.Join(words, " and ")
 }
 
 // checkRevoked refuses a certificate from before its identity was revoked.
@@ -293,10 +284,11 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 		if id.Role == identity.Replicator {
 			return s.mayDeliver(id, groupName)
 		}
-		if group.Includes(s.View.Identity(id).Groups, groupName) && !s.isReplications(groupName) {
+		letIn := s.View.Identity(id).Groups
+		if group.Includes(letIn, groupName) && !s.isReplications(groupName) {
 			return nil
 		}
-		return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+		return fmt.Errorf("group %q: %w to %s (it is let into %s, and operators decide that)", groupName, errDenied, id.InWords(), groupsInWords(letIn))
 	})
 }
 
@@ -304,10 +296,26 @@ func (s *Server) mayUse(ctx context.Context, groupName string) error {
 func (s *Server) mayDeliver(id identity.ID, groupName string) error {
 	delivers := s.View.Replications(func(r view.Replication) bool { return r.Delivers(groupName, id.Name) })
 	if len(delivers) == 0 {
-		return fmt.Errorf("%s in group %q: %w", id, groupName, errDenied)
+		return fmt.Errorf("group %q: %w to %s (it delivers no replication there now)", groupName, errDenied, id.InWords())
 	}
 	return nil
 }
+
+// groupsInWords returns the groups that a member is let into.
+func groupsInWords(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "no group"
+	case slices.Contains(names, group.AllGroups):
+		return "all groups of members"
+	case len(names) > groupsTold:
+		return fmt.Sprintf("%s and %d others", strings.Join(names[:groupsTold], ", "), len(names)-groupsTold)
+	}
+	return strings.Join(names, ", ")
+}
+
+// groupsTold is how many groups a refusal names.
+const groupsTold = 10
 
 // mayBegin refuses callers that may not begin a delivery in a group. In a replication's group only its sender may, for replicas receive what is
 // delivered there.
@@ -323,7 +331,7 @@ func (s *Server) mayBegin(ctx context.Context, groupName, sender string) error {
 		return r.Delivers(groupName, id.Name) && r.GetReplication().GetSender() == id.Name
 	})
 	if len(sends) == 0 {
-		return fmt.Errorf("%s delivers in group %q: %w (only the replication's sender may)", id, groupName, errDenied)
+		return fmt.Errorf("deliver in group %q: %w to %s (only the replication's sender may)", groupName, errDenied, id.InWords())
 	}
 	return nil
 }
@@ -340,9 +348,17 @@ func (s *Server) isReplications(groupName string) bool {
 // mayBe refuses callers that may not act as a member of a group.
 func (s *Server) mayBe(ctx context.Context, groupName, member string) error {
 	if id := callerOf(ctx); !id.MayBe(member) {
-		return fmt.Errorf("%s as member %q: %w", id, member, errDenied)
+		return fmt.Errorf("be member %q: %w to %s (it may be %s)", member, errDenied, id.InWords(), mayBeInWords(id))
 	}
 	return s.mayUse(ctx, groupName)
+}
+
+// mayBeInWords returns the names of members that a caller may have.
+func mayBeInWords(id identity.ID) string {
+	if id.Role == identity.Member {
+		return fmt.Sprintf("%s, or %[1]s.PART with a word of its own for PART", id.Name)
+	}
+	return id.Name
 }
 
 // admit refuses a call that its caller may not make before its request is read.

@@ -68,7 +68,7 @@ func (d *deliveryService) SealDelivery(ctx context.Context, req *groupv1.SealDel
 		return nil, err
 	}
 	if sender := found.GetDelivery().GetSender(); sender != req.GetSender() {
-		return nil, fmt.Errorf("seal delivery %s as %q: %w", found.ID(), req.GetSender(), errDenied)
+		return nil, fmt.Errorf("seal delivery %s as %q: %w (its sender is %q)", found.ID(), req.GetSender(), errDenied, sender)
 	}
 	req.Delivery = found.ID()
 	return desk.Seal(ctx, req)
@@ -90,7 +90,7 @@ func (d *deliveryService) CancelDelivery(ctx context.Context, req *groupv1.Cance
 		return nil, err
 	}
 	if d.server.mayBe(ctx, found.GetDelivery().GetGroup(), found.GetDelivery().GetSender()) != nil {
-		return nil, fmt.Errorf("cancel delivery %s by %s: %w (its sender, %s, and operators may)", found.ID(), callerOf(ctx), errDenied, found.GetDelivery().GetSender())
+		return nil, fmt.Errorf("cancel delivery %s: %w to %s (its sender, %s, and operators may)", found.ID(), errDenied, callerOf(ctx).InWords(), found.GetDelivery().GetSender())
 	}
 	return desk.Cancel(ctx, found.ID())
 }

@@ -29,7 +29,7 @@ func (s *Server) identifyBehind(ctx context.Context, gateway identity.Peer) (ide
 	case err != nil:
 		return identity.Peer{}, err
 	case caller != gateway && caller.ID.Role != identity.Operator && caller.ID.Role != identity.Member:
-		return identity.Peer{}, fmt.Errorf("%s through a gateway: %w", caller.ID, errDenied)
+		return identity.Peer{}, fmt.Errorf("calls of %s through a gateway: %w", caller.ID.InWords(), errDenied)
 	}
 	return caller, s.checkRevoked(ctx, caller)
 }

@@ -207,7 +207,7 @@ func (r *Registry) planJoin(caller identity.ID, asked *groupv1.JoinRequest, turn
 	if caller.Role == identity.Member { // it may have been let into other groups since it asked
 		known := r.view.Identity(caller)
 		if !Includes(known.Groups, asked.GetGroup()) {
-			return ledger.Plan{}, fmt.Errorf("join group %q as %s: %w", asked.GetGroup(), caller, ErrNotLetIn)
+			return ledger.Plan{}, fmt.Errorf("join group %q: %s is %w", asked.GetGroup(), caller.InWords(), ErrNotLetIn)
 		}
 		conditions = append(conditions, store.Unchanged(view.IdentityKey(caller), known.Changed))
 	}

@@ -72,7 +72,7 @@ const leastRate = 4 << 10
 
 // Rate notes a limit of bytes per second that is so low that neighbours would take each other for gone; zero is no limit.
 func (c *Checks) Rate(field string, limit uint64) {
-	c.That(limit == 0 || limit >= leastRate, field, "is %d: neighbours would take each other for gone, want %d at least", limit, leastRate)
+	c.That(limit == 0 || limit >= leastRate, field, "is %d bytes per second: want %d at least, as neighbours would take each other for gone", limit, leastRate)
 }
 
 // Err returns an *Invalid with all that was noted, or nil.
