@@ -208,10 +208,10 @@ func whoDid(d sdk.Delivery, what string) string {
 			}
 		}
 	}
-	switch {
-	case late == 0:
+	switch late {
+	case 0:
 		return fmt.Sprintf("%d of %d members %s", d.Complete, d.Members, what)
-	case late == did:
+	case did:
 		return fmt.Sprintf("%d of the %d members at its beginning %s, and %d that came late", d.Complete, d.Members, what, late)
 	}
 	return fmt.Sprintf("%d of the %d members at its beginning %s, and %d of %d that came late", d.Complete, d.Members, what, did, late)
