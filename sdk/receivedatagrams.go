@@ -181,16 +181,28 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 		return err
 	}
 	d.update(func() { d.lost = "" })
-	in := datagram.NewIn(w.secret, w.remote)
-	reading := w.receive(func(whole []byte, from netip.AddrPort) { d.arrived(in, whole, from, conn) })
+	in, waiting, handed := datagram.NewIn(w.secret, w.remote), newBacklog(), make(chan struct{})
+	reading := w.receive(func(whole []byte, from netip.AddrPort) {
+		if h, payload, err := in.Open(whole, from, time.Now()); err == nil { // otherwise it is not this stream's, or a repeated one
+			waiting.add(h, payload)
+		}
+	})
+	go func() {
+		defer close(handed)
+		for one, none := waiting.next(unsealed{}); !none; one, none = waiting.next(one) {
+			d.arrived(one.header, one.payload, conn)
+		}
+	}()
 	err = link.Keep(ctx, conn, func() {
 		if report, to, ok := in.Report(time.Now()); ok {
 			_ = w.socket.Send(report, to) // if it is lost, the next may get through
 		}
 	})
 	w.socket.Close()
+	<-reading
+	waiting.close()
 	select {
-	case <-reading:
+	case <-handed:
 	case <-d.left: // a Write that blocks is not waited for
 		return context.Canceled
 	}
@@ -212,8 +224,14 @@ func openWay(conn *link.Conn) (w way, err error) {
 	if w.secret, err = conn.Secret(); err == nil {
 		w.remote, err = conn.Remote()
 	}
+	// The link's own address: at any other, of which a machine may take a new one each day (IPv6's are temporary), the neighbour would not
+	// believe that it is the same machine.
+	var local netip.AddrPort
 	if err == nil {
-		w.socket, err = datagram.Listen(anywhere(w.remote))
+		local, err = conn.Local()
+	}
+	if err == nil {
+		w.socket, err = datagram.Listen(netip.AddrPortFrom(local.Addr(), 0).String())
 	}
 	if err != nil {
 		conn.Close()
@@ -231,20 +249,8 @@ func (w way) receive(take func(whole []byte, from netip.AddrPort)) (ended <-chan
 	return reading
 }
 
-// anywhere is a port of this machine from which another can be reached.
-func anywhere(remote netip.AddrPort) string {
-	if remote.Addr().Is4() {
-		return "0.0.0.0:0"
-	}
-	return "[::]:0"
-}
-
 // arrived takes a datagram, and hands on what it brings.
-func (d *datagramReceiver) arrived(in *datagram.In, whole []byte, from netip.AddrPort, conn *link.Conn) {
-	h, payload, err := in.Open(whole, from, time.Now())
-	if err != nil {
-		return // not this stream's, or a repeated one
-	}
+func (d *datagramReceiver) arrived(h wiredatagram.Header, payload []byte, conn *link.Conn) {
 	d.guard.Lock()
 	defer d.guard.Unlock()
 	var found []datagram.Found

@@ -2,7 +2,6 @@ package sdk
 
 import (
 	"context"
-	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	algo "github.com/groupcast/groupcast/internal/algo/datagram"
-	"github.com/groupcast/groupcast/internal/datagram"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/uplink"
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
@@ -30,13 +28,11 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	d := &datagramReceiver{receiving: r, to: discarding{}, clock: time.Now, account: algo.NewAccount(0, false)}
 	d.count()
 	r.counts, r.pauses = d.counts, d.pauses
-	secret := wiredatagram.Secret{1}
-	box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
 	var working sync.WaitGroup
 	working.Go(func() {
 		for n := range uint64(count) {
 			h := wiredatagram.Header{Number: n, Kind: wiredatagram.Data, Sequence: n}
-			d.arrived(in, box.Seal(nil, h, []byte("datagram")), netip.AddrPort{}, nil)
+			d.arrived(h, []byte("datagram"), nil)
 		}
 	})
 	working.Go(func() {
@@ -72,11 +68,9 @@ func (b blocking) Write(p []byte) (int, error) {
 func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
 	to := blocking{begun: make(chan struct{}), read: make(chan struct{})}
 	d := &datagramReceiver{receiving: &receiving{}, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
-	secret := wiredatagram.Secret{1}
-	box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		d.arrived(in, box.Seal(nil, wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram")), netip.AddrPort{}, nil)
+		d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"), nil)
 	})
 	<-to.begun
 	close(to.read)
@@ -95,9 +89,7 @@ func TestPausedProgramIsTold(t *testing.T) {
 		d := &datagramReceiver{receiving: r, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
 		d.count()
 		r.counts, r.pauses = d.counts, d.pauses
-		secret := wiredatagram.Secret{1}
-		box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
-		go d.arrived(in, box.Seal(nil, wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram")), netip.AddrPort{}, nil)
+		go d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"), nil)
 		for _, step := range []struct {
 			do   func()
 			want bool
@@ -132,8 +124,6 @@ func TestTheStricterBoundHolds(t *testing.T) {
 		d := newDatagramReceiver(r, discarding{}, false)
 		now := time.Now()
 		d.clock = func() time.Time { return now }
-		secret := wiredatagram.Secret{1}
-		box, in := secret.Down(), datagram.NewIn(secret, netip.AddrPort{})
 		ages := []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}
 		var late uint64
 		for n, age := range ages {
@@ -141,7 +131,7 @@ func TestTheStricterBoundHolds(t *testing.T) {
 				late++
 			}
 			h := wiredatagram.Header{Number: uint64(n), Kind: wiredatagram.Data, Sequence: uint64(n), Sent: uint64(now.Add(-age).UnixMicro())}
-			d.arrived(in, box.Seal(nil, h, []byte("datagram")), netip.AddrPort{}, nil)
+			d.arrived(h, []byte("datagram"), nil)
 		}
 		if got := d.counts(); got.Late != late || got.Received != uint64(len(ages))-late {
 			t.Errorf("the sender allows %v, the member %v: %d late, %d received; want %d late", c.sender, c.member, got.Late, got.Received, late)

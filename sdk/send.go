@@ -471,7 +471,8 @@ func dialNeighbour(ctx context.Context, session *Session, assignment *groupv1.As
 	}
 	hello.Stripes, hello.Delivery, hello.TreeVersion = max(1, hello.Stripes), id, assignment.GetTreeVersion()
 	hello.Capability = assignment.GetCapability()
-	hello.Plaintext = assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
+	// Datagrams are sealed whatever the data plane is: with a secret that the link's TLS gives.
+	hello.Plaintext = !hello.Datagrams && assignment.GetSpec().GetDataPlane() == groupv1.DataPlane_DATA_PLANE_PLAINTEXT
 	failed := fmt.Errorf("%s has no address", to.GetName())
 	for _, address := range to.GetAddresses() {
 		conn, welcome, err := session.client.contacts.Ask(ctx, address, identity.Named(to), hello, first)

@@ -78,9 +78,14 @@ func (o *Out) Take(whole []byte, from netip.AddrPort, now time.Time) {
 
 // hear has the pace follow what came. It is called with o.mu held.
 func (o *Out) hear(r wire.Report, now time.Time) {
+	before := o.received
 	o.use.Lost, o.received = r.Lost, r.Received
-	if r.Received == 0 || r.Number >= o.next {
+	switch {
+	case r.Received == 0 || r.Number >= o.next:
 		return // the report says nothing about what was sent
+	case r.Received == before:
+		o.pace.ReportNothing(now)
+		return
 	}
 	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
 	o.pace.Report(algo.Feedback{

@@ -39,6 +39,15 @@ func secretOf(secure *tls.Conn) (secret datagram.Secret, err error) {
 	return datagram.Secret(exported), nil
 }
 
+// Local returns the address of this end.
+func (c *Conn) Local() (netip.AddrPort, error) {
+	at, err := netip.ParseAddrPort(c.raw.LocalAddr().String())
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("where a link begins: %w", err)
+	}
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), nil
+}
+
 // Remote returns the address of the other end.
 func (c *Conn) Remote() (netip.AddrPort, error) {
 	at, err := netip.ParseAddrPort(c.raw.RemoteAddr().String())

@@ -126,6 +126,8 @@ func (p *push) check(what string) error {
 		return errors.New("--datagrams needs --stream")
 	case !p.datagrams && (p.options.Datagrams.Fresh != 0 || p.parity != parity{}):
 		return errors.New("--fresh and --parity need --datagrams")
+	case p.datagrams && (slow != (sdk.SlowMember{}) || p.options.Congestion != ""):
+		return errors.New("--slow and --congestion are not for --datagrams: each link goes at the pace of TFRC, and who is slow holds up nobody")
 	case p.wait < 0:
 		return errors.New("--wait is a number of members")
 	case p.waitLimit < 0 || p.waitLimit > 0 && p.wait == 0:

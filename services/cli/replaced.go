@@ -15,7 +15,7 @@ import (
 // sayReplaced says so if a member of this name is joined already. Of two sessions of one name the later ends the earlier, which may be
 // intended, or may be somebody else's.
 func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join) {
-	asking, cancel := context.WithTimeout(ctx, a.timeout)
+	asking, cancel := context.WithTimeout(ctx, whoTimeout) // nobody waits long for a hint
 	defer cancel()
 	members, err := client.Members(asking, join.Group)
 	if err != nil {
@@ -33,7 +33,7 @@ func whereSince(m sdk.Member) string {
 	return fmt.Sprintf("%s since %s", cmp.Or(printable.Text(m.Node), "an unknown machine"), m.Joined.Local().Format(time.DateTime))
 }
 
-// whoTimeout is how long a member whose session was ended by another may ask for the other.
+// whoTimeout is how long is asked who else has a member's name.
 const whoTimeout = 2 * time.Second
 
 // replaced adds to an error by which another program has joined as this member where that one is, if a manager says so, and what to do.

@@ -22,14 +22,17 @@ import (
 const patience = 30 * time.Second
 
 // serve starts a server of a test's own, and returns an operator's client.
-func serve(t *testing.T) *sdk.Client {
+func serve(t *testing.T) *sdk.Client { return serveWith(t, sdk.Policy{}) }
+
+// serveWith is serve with a group of a policy.
+func serveWith(t *testing.T, policy sdk.Policy) *sdk.Client {
 	t.Helper()
 	client, err := sdk.Open(start(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	if _, err := client.CreateGroup(t.Context(), "g", sdk.Policy{}); err != nil {
+	if _, err := client.CreateGroup(t.Context(), "g", policy); err != nil {
 		t.Fatal(err)
 	}
 	return client
@@ -272,4 +275,70 @@ func TestMemberWhoseWritesBlock(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("receiving goes on")
 	}
+}
+
+// Datagrams are sealed whatever the data plane is: a group of plaintext has streams of them, too.
+func TestDatagramsInAGroupOfPlaintext(t *testing.T) {
+	t.Parallel()
+	to := &notes{}
+	arrived := pass(t, serveWith(t, sdk.Policy{DataPlane: sdk.Plaintext}), to, sdk.DatagramOptions{})
+	if len(to.got) == 0 || arrived.Datagrams.Received == 0 {
+		t.Errorf("%d of %d came: %+v", len(to.got), count, arrived.Datagrams)
+	}
+}
+
+// pausing is a place that takes nothing for some time after its first datagram, and notes when the next ones came.
+type pausing struct {
+	notes
+	pause  time.Duration
+	resume time.Time
+	after  chan time.Duration // since it went on, for those that were sent later
+}
+
+func (p *pausing) WriteDatagram(d sdk.Datagram) error {
+	if p.resume.IsZero() {
+		time.Sleep(p.pause)
+		p.resume = time.Now()
+	}
+	if d.Sent.After(p.resume) {
+		select {
+		case p.after <- time.Since(p.resume):
+		default:
+		}
+	}
+	return nil
+}
+
+// ticking is a source with a datagram every few milliseconds, until it is closed.
+type ticking struct{ ended chan struct{} }
+
+func (s ticking) Read(to []byte) (int, error) {
+	select {
+	case <-s.ended:
+		return 0, io.EOF
+	case <-time.After(5 * time.Millisecond):
+		return copy(to, "datagram"), nil
+	}
+}
+
+// A program that pauses for longer than the circuit breaker bears gets what is sent as soon as it goes on: the network has lost nothing.
+func TestProgramThatPausedGoesOn(t *testing.T) {
+	t.Parallel()
+	to, source := &pausing{pause: 8 * time.Second, after: make(chan time.Duration, 1)}, ticking{make(chan struct{})}
+	passed := make(chan struct{})
+	client := serve(t)
+	go func() {
+		defer close(passed)
+		passFrom(t, client, source, to, sdk.DatagramOptions{})
+	}()
+	select {
+	case took := <-to.after:
+		if took > 2*time.Second {
+			t.Errorf("the next came %v after it went on", took)
+		}
+	case <-time.After(patience):
+		t.Error("nothing came after the pause")
+	}
+	close(source.ended)
+	<-passed
 }

@@ -82,6 +82,15 @@ func (p *Pace) Report(f Feedback, now time.Time) {
 	p.heard, p.sent = now, 0
 }
 
+// ReportNothing takes a report by which nothing has come since the last one. A receiver of RFC 5348 sends none then (section 6.2), so it says
+// nothing of the rate: taken for one of nothing received, three of them would leave a datagram in 64 seconds. What was sent is waited for as
+// if nobody had reported; while nothing was, nothing is missing.
+func (p *Pace) ReportNothing(now time.Time) {
+	if p.sent == 0 {
+		p.heard = now
+	}
+}
+
 func (p *Pace) measure(sample time.Duration) {
 	if sample = max(sample, leastRoundTrip); p.received == [recent]float64{} {
 		p.roundTrip = sample

@@ -185,3 +185,31 @@ func TestParityOfAWindowLeavesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// RFC 5348, section 6.2: a receiver to which nothing has come since its last report sends none. Reports that say so do not count as
+// such of nothing received: half a second in which a path carries nothing costs about as much. A stream that rests loses nothing by them.
+func TestNothingReceivedIsNoRate(t *testing.T) {
+	p := newParent(t, 200e3)
+	for range 20 {
+		p.round(1e-4)
+	}
+	before := p.pace.Rate()
+	for range 5 {
+		p.send(100 * time.Millisecond)
+		p.pace.ReportNothing(p.now)
+	}
+	if got := p.pace.Rate(); got > before/2 || got < before/8 {
+		t.Errorf("after half a second without anything the rate is %.0f bytes/s of %.0f", got, before)
+	}
+	for range 10 {
+		p.round(1e-4)
+	}
+	p.wantRate(before, 0.1)
+
+	for range 50 { // nothing is sent
+		p.now = p.now.Add(100 * time.Millisecond)
+		p.pace.ReportNothing(p.now)
+	}
+	p.send(100 * time.Millisecond)
+	p.wantRate(before, 0.1)
+}
