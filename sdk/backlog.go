@@ -2,12 +2,13 @@ package sdk
 
 import (
 	"sync"
+	"time"
 
 	wiredatagram "github.com/groupcast/groupcast/internal/wire/datagram"
 )
 
-// backlogLength is how many datagrams wait for a program at most: what comes in some 10 ms at a gigabit per second.
-const backlogLength = 1024
+// backlogLength is how many datagrams wait for a program at most: what comes in some 40 ms at a gigabit per second.
+const backlogLength = 4096
 
 // backlog is what has come of a stream in datagrams and was not handed on yet. When it is full, the oldest goes: what the network
 // brings is taken and reported in time, whatever the program does. Otherwise a program that pauses would look like a network that
@@ -17,7 +18,8 @@ type backlog struct {
 	changed      sync.Cond
 	ring         [backlogLength]unsealed
 	first, count int
-	isClosed     bool
+	isEnded      bool
+	until        time.Time // what waits may be taken when it has ended
 }
 
 // unsealed is a datagram that is this stream's.
@@ -50,10 +52,10 @@ func (b *backlog) add(h wiredatagram.Header, payload []byte) {
 func (b *backlog) next(before unsealed) (one unsealed, none bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.count == 0 && !b.isClosed {
+	for b.count == 0 && !b.isEnded {
 		b.changed.Wait()
 	}
-	if b.count == 0 {
+	if b.count == 0 || b.isEnded && time.Now().After(b.until) {
 		return unsealed{}, true
 	}
 	one = b.ring[b.first]
@@ -63,10 +65,10 @@ func (b *backlog) next(before unsealed) (one unsealed, none bool) {
 	return one, false
 }
 
-// close says that nothing is added any more.
-func (b *backlog) close() {
+// end says that nothing is added any more, and that what waits still may be taken for some time.
+func (b *backlog) end(grace time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.isClosed = true
+	b.isEnded, b.until = true, time.Now().Add(grace)
 	b.changed.Signal()
 }

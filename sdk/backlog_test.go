@@ -19,7 +19,7 @@ func TestBacklogKeepsTheLatest(t *testing.T) {
 	for n := 1; n <= last; n++ {
 		add(n)
 	}
-	b.close()
+	b.end(time.Minute)
 	for want := 0; ; want++ {
 		if got := int(binary.BigEndian.Uint32(one.payload)); got != want || one.header.Sequence != uint64(want) {
 			t.Fatalf("%d, of sequence %d, in place of %d", got, one.header.Sequence, want)
@@ -37,6 +37,22 @@ func TestBacklogKeepsTheLatest(t *testing.T) {
 	}
 }
 
+// What a slow program has not taken some time after the end it gets no more.
+func TestBacklogEndsInTime(t *testing.T) {
+	b := newBacklog()
+	for n := range uint64(2) {
+		b.add(wiredatagram.Header{Sequence: n}, nil)
+	}
+	b.end(time.Minute)
+	if _, none := b.next(unsealed{}); none {
+		t.Error("at the end nothing was taken")
+	}
+	b.end(-time.Second)
+	if _, none := b.next(unsealed{}); !none {
+		t.Error("after that something was taken")
+	}
+}
+
 // Who waits is told that nothing comes any more.
 func TestClosedBacklogEnds(t *testing.T) {
 	b, ended := newBacklog(), make(chan bool)
@@ -45,7 +61,7 @@ func TestClosedBacklogEnds(t *testing.T) {
 		ended <- none
 	}()
 	time.Sleep(time.Millisecond)
-	b.close()
+	b.end(time.Minute)
 	if !<-ended {
 		t.Error("something was taken")
 	}

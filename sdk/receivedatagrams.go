@@ -73,6 +73,7 @@ type datagramReceiver struct {
 	counted atomic.Pointer[DatagramCounts] // read while a write blocks, too
 	writing atomic.Pointer[time.Time]      // since when a write goes on; nil while none does
 	left    <-chan struct{}                // closed when receiving is broken off
+	waiting *backlog                       // for the program
 }
 
 func newDatagramReceiver(r *receiving, to StreamWriter, late bool) *datagramReceiver {
@@ -120,9 +121,14 @@ func (d *datagramReceiver) count() {
 
 // receive takes what comes until the sender has sealed the stream, and a little longer.
 func (d *datagramReceiver) receive(ctx context.Context) Arrived {
-	d.left = ctx.Done()
+	d.left, d.waiting = ctx.Done(), newBacklog()
 	taking, stop := context.WithCancel(ctx)
 	defer stop()
+	handed := make(chan struct{})
+	go func() {
+		defer close(handed)
+		d.keepHanding(stop)
+	}()
 	var ending sync.WaitGroup
 	var sealed *groupv1.Assignment
 	ending.Go(func() {
@@ -132,16 +138,45 @@ func (d *datagramReceiver) receive(ctx context.Context) Arrived {
 	err := d.keepTaking(taking, d.takeFrom)
 	stop()
 	ending.Wait()
-	switch {
-	case ctx.Err() != nil: // a Write may still block
+	d.waiting.end(lastGrace)
+	select {
+	case <-handed:
+	case <-ctx.Done(): // a Write that blocks is not waited for
 		return d.failedStream(ctx.Err())
+	}
+	switch {
+	case ctx.Err() != nil:
+		return d.failedStream(ctx.Err())
+	case d.failure != nil:
+		return d.failedStream(&DeliveryError{Reason: "failed", Detail: d.failure.Error()})
 	case sealed == nil || fatal(err):
 		return d.failedStream(err)
 	}
 	return d.conclude(sealed)
 }
 
-// lastGrace is how long datagrams may take that are under way when the end becomes known, if there is no bound.
+// keepHanding hands on what comes, from whatever parent, until there is no more. If that fails, it has the taking stop.
+func (d *datagramReceiver) keepHanding(stop context.CancelFunc) {
+	defer stop()
+	for one, none := d.waiting.next(unsealed{}); !none; one, none = d.waiting.next(one) {
+		if d.arrived(one.header, one.payload); d.failure != nil {
+			return
+		}
+	}
+}
+
+// isLeft reports whether receiving was broken off. Nothing is written any more then: the stream may be closed.
+func (d *datagramReceiver) isLeft() bool {
+	select {
+	case <-d.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// lastGrace is how long datagrams may take that are under way when the end becomes known, if there is no bound, and how long the program may
+// then take for those that wait.
 const lastGrace = 500 * time.Millisecond
 
 // awaitEnd waits until the stream is sealed, and what was under way then has come or is no longer fresh.
@@ -181,18 +216,12 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 		return err
 	}
 	d.update(func() { d.lost = "" })
-	in, waiting, handed := datagram.NewIn(w.secret, w.remote), newBacklog(), make(chan struct{})
+	in := datagram.NewIn(w.secret, w.remote)
 	reading := w.receive(func(whole []byte, from netip.AddrPort) {
 		if h, payload, err := in.Open(whole, from, time.Now()); err == nil { // otherwise it is not this stream's, or a repeated one
-			waiting.add(h, payload)
+			d.waiting.add(h, payload)
 		}
 	})
-	go func() {
-		defer close(handed)
-		for one, none := waiting.next(unsealed{}); !none; one, none = waiting.next(one) {
-			d.arrived(one.header, one.payload, conn)
-		}
-	}()
 	err = link.Keep(ctx, conn, func() {
 		if report, to, ok := in.Report(time.Now()); ok {
 			_ = w.socket.Send(report, to) // if it is lost, the next may get through
@@ -200,15 +229,6 @@ func (d *datagramReceiver) takeFrom(ctx context.Context, assignment *groupv1.Ass
 	})
 	w.socket.Close()
 	<-reading
-	waiting.close()
-	select {
-	case <-handed:
-	case <-d.left: // a Write that blocks is not waited for
-		return context.Canceled
-	}
-	if d.failure != nil {
-		return &DeliveryError{Reason: "failed", Detail: d.failure.Error()}
-	}
 	return err
 }
 
@@ -250,7 +270,7 @@ func (w way) receive(take func(whole []byte, from netip.AddrPort)) (ended <-chan
 }
 
 // arrived takes a datagram, and hands on what it brings.
-func (d *datagramReceiver) arrived(h wiredatagram.Header, payload []byte, conn *link.Conn) {
+func (d *datagramReceiver) arrived(h wiredatagram.Header, payload []byte) {
 	d.guard.Lock()
 	defer d.guard.Unlock()
 	var found []datagram.Found
@@ -268,9 +288,6 @@ func (d *datagramReceiver) arrived(h wiredatagram.Header, payload []byte, conn *
 			d.handOn(one.Header, one.Payload, true)
 		}
 	}
-	if d.failure != nil {
-		conn.Close()
-	}
 }
 
 // handOn writes a datagram that is fresh.
@@ -278,7 +295,7 @@ func (d *datagramReceiver) handOn(h wiredatagram.Header, payload []byte, recover
 	sent := time.UnixMicro(int64(h.Sent))
 	age := d.clock().Sub(sent)
 	isFresh := d.account.Arrived(h.Sequence, age, recovered)
-	if d.count(); !isFresh || d.failure != nil {
+	if d.count(); !isFresh || d.failure != nil || d.isLeft() {
 		return
 	}
 	_, _ = d.hash.Write(payload)

@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ func TestStandingWhileDatagramsCome(t *testing.T) {
 	working.Go(func() {
 		for n := range uint64(count) {
 			h := wiredatagram.Header{Number: n, Kind: wiredatagram.Data, Sequence: n}
-			d.arrived(h, []byte("datagram"), nil)
+			d.arrived(h, []byte("datagram"))
 		}
 	})
 	working.Go(func() {
@@ -70,7 +71,7 @@ func TestWriteEndsWhileItIsToldWhatCame(t *testing.T) {
 	d := &datagramReceiver{receiving: &receiving{}, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"), nil)
+		d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"))
 	})
 	<-to.begun
 	close(to.read)
@@ -89,7 +90,7 @@ func TestPausedProgramIsTold(t *testing.T) {
 		d := &datagramReceiver{receiving: r, to: to, clock: time.Now, account: algo.NewAccount(0, false)}
 		d.count()
 		r.counts, r.pauses = d.counts, d.pauses
-		go d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"), nil)
+		go d.arrived(wiredatagram.Header{Kind: wiredatagram.Data}, []byte("datagram"))
 		for _, step := range []struct {
 			do   func()
 			want bool
@@ -131,10 +132,43 @@ func TestTheStricterBoundHolds(t *testing.T) {
 				late++
 			}
 			h := wiredatagram.Header{Number: uint64(n), Kind: wiredatagram.Data, Sequence: uint64(n), Sent: uint64(now.Add(-age).UnixMicro())}
-			d.arrived(h, []byte("datagram"), nil)
+			d.arrived(h, []byte("datagram"))
 		}
 		if got := d.counts(); got.Late != late || got.Received != uint64(len(ages))-late {
 			t.Errorf("the sender allows %v, the member %v: %d late, %d received; want %d late", c.sender, c.member, got.Late, got.Received, late)
 		}
+	}
+}
+
+// counted is a stream whose first Write blocks, and that notes how often it is written to.
+type counted struct {
+	blocking
+	writes atomic.Int32
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if c.writes.Add(1) > 1 {
+		return len(p), nil
+	}
+	return c.blocking.Write(p)
+}
+
+// When receiving has been broken off, nothing that waited is written: the program may have closed what it goes to.
+func TestNothingIsWrittenAfterTheEnd(t *testing.T) {
+	to := &counted{blocking: blocking{begun: make(chan struct{}), read: make(chan struct{})}}
+	ctx, leave := context.WithCancel(t.Context())
+	d := &datagramReceiver{receiving: &receiving{}, to: to, clock: time.Now, account: algo.NewAccount(0, false), waiting: newBacklog(), left: ctx.Done()}
+	for n := range uint64(3) {
+		d.waiting.add(wiredatagram.Header{Kind: wiredatagram.Data, Sequence: n}, []byte("datagram"))
+	}
+	var handing sync.WaitGroup
+	handing.Go(func() { d.keepHanding(func() {}) })
+	<-to.begun
+	leave()
+	close(to.read)
+	d.waiting.end(time.Minute)
+	handing.Wait()
+	if got := to.writes.Load(); got != 1 {
+		t.Errorf("%d were written", got)
 	}
 }

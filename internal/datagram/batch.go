@@ -19,10 +19,12 @@ const (
 	// bufferBytes is how much the kernel is asked to hold for a socket: at a gigabit per second,
 	// what comes in 30 ms. If the kernel gives less, more is lost in bursts, and that is reported.
 	bufferBytes = 4 << 20
-	// sendTries is how often a batch tries a full socket, and sendPause how long it waits between two
+	// sendTries is how often to try a full socket, and sendPause how long to wait between two
 	// tries: a socket is full when this machine's own interface is, and then for all children.
 	sendTries = 5
 	sendPause = time.Millisecond
+	// flushPatience is for how long a batch waits for room at most. A child behind a slow interface would hold up all others at each of its runs.
+	flushPatience = 25 * time.Millisecond
 )
 
 // Listen takes a UDP port.
@@ -81,9 +83,9 @@ func (b *Batch) IsFull() bool { return b.n == batchSize }
 
 // Flush sends what was added. What finds no room is not sent; each link counts what became of its own.
 func (b *Batch) Flush() {
-	now, tries := time.Now(), sendTries
+	now := time.Now()
 	for done := 0; done < len(b.runs); {
-		sent, err := b.write(b.runs[done:], &tries)
+		sent, err := b.write(b.runs[done:], now.Add(flushPatience))
 		for range sent {
 			b.outs[done].left(b.runs[done], now)
 			done++
@@ -97,15 +99,14 @@ func (b *Batch) Flush() {
 	clear(b.latest)
 }
 
-// write sends some of what there is, or returns why not even the first was sent. What waits for room takes from the tries that
-// the batch has for all of its runs: otherwise one child, behind an interface that is slow, would hold up all others at each of them.
-func (b *Batch) write(runs []udp.Run, tries *int) (sent int, err error) {
-	for {
+// write sends some of what there is, or returns why not even the first was sent. It sets no deadline: that
+// would hold for everybody who sends, and could pass while this goroutine waits for a processor.
+func (b *Batch) write(runs []udp.Run, until time.Time) (sent int, err error) {
+	for try := 1; ; try++ {
 		sent, err = b.outbox.TrySend(runs)
-		if sent > 0 || !errors.Is(err, unix.EAGAIN) || *tries <= 1 {
+		if sent > 0 || !errors.Is(err, unix.EAGAIN) || try == sendTries || time.Now().After(until) {
 			return sent, err
 		}
-		*tries--
 		time.Sleep(sendPause)
 	}
 }

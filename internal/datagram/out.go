@@ -81,11 +81,11 @@ func (o *Out) hear(r wire.Report, now time.Time) {
 	before := o.received
 	o.use.Lost, o.received = r.Lost, r.Received
 	switch {
-	case r.Received == 0 || r.Number >= o.next:
-		return // the report says nothing about what was sent
 	case r.Received == before:
 		o.pace.ReportNothing(now)
 		return
+	case r.Number >= o.next:
+		return // the report says nothing about what was sent
 	}
 	sinceDeparture := now.Sub(o.epoch) - time.Duration(r.Departure)*time.Microsecond
 	o.pace.Report(algo.Feedback{

@@ -15,7 +15,7 @@ import (
 // sayReplaced says so if a member of this name is joined already. Of two sessions of one name the later ends the earlier, which may be
 // intended, or may be somebody else's.
 func (a *app) sayReplaced(ctx context.Context, client *sdk.Client, join sdk.Join) {
-	asking, cancel := context.WithTimeout(ctx, whoTimeout) // nobody waits long for a hint
+	asking, cancel := context.WithTimeout(ctx, min(a.timeout, whoTimeout)) // nobody waits long for a hint
 	defer cancel()
 	members, err := client.Members(asking, join.Group)
 	if err != nil {

@@ -325,20 +325,16 @@ func (s ticking) Read(to []byte) (int, error) {
 func TestProgramThatPausedGoesOn(t *testing.T) {
 	t.Parallel()
 	to, source := &pausing{pause: 8 * time.Second, after: make(chan time.Duration, 1)}, ticking{make(chan struct{})}
-	passed := make(chan struct{})
-	client := serve(t)
 	go func() {
-		defer close(passed)
-		passFrom(t, client, source, to, sdk.DatagramOptions{})
-	}()
-	select {
-	case took := <-to.after:
-		if took > 2*time.Second {
-			t.Errorf("the next came %v after it went on", took)
+		defer close(source.ended)
+		select {
+		case took := <-to.after:
+			if took > 2*time.Second {
+				t.Errorf("the next came %v after it went on", took)
+			}
+		case <-time.After(patience):
+			t.Error("nothing came after the pause")
 		}
-	case <-time.After(patience):
-		t.Error("nothing came after the pause")
-	}
-	close(source.ended)
-	<-passed
+	}()
+	passFrom(t, serve(t), source, to, sdk.DatagramOptions{})
 }
