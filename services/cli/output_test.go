@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -56,6 +55,7 @@ func TestRowsFitATerminal(t *testing.T) {
 		"fits":            {row{"n", "s", "why"}, false, 80, "NAME SENDER WHY|n s why"},
 		"cut":             {row{long, "s", "a few words"}, false, 48, "NAME SENDER WHY|name-name-na…-name-name- s a few words"},
 		"left out":        {row{"n", long, "a few words"}, false, 48, "NAME WHY|n a few words"},
+		"of East Asia":    {row{"模型模型", "s", "a few words"}, false, 30, "NAME WHY|模型模型 a few words"},
 		"goes on":         {row{"n", long, "many words that do not fit into one line"}, false, 32, "NAME WHY|n many words that do not|fit into one line"},
 		"wide, goes on":   {row{"n", "s", "many words that do not fit into one line"}, true, 44, "NAME SENDER WHY|n s many words that do not fit|into one line"},
 		"wide, too large": {row{long, long, "a few words"}, true, 60, "NAME SENDER WHY|" + long + " " + long + " a few words"},
@@ -67,8 +67,8 @@ func TestRowsFitATerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, line := range lines {
-				if !tt.wide && utf8.RuneCountInString(line) >= tt.width {
-					t.Errorf("%q has %d characters", line, utf8.RuneCountInString(line))
+				if !tt.wide && span(line) >= tt.width {
+					t.Errorf("%q takes %d columns", line, span(line))
 				}
 				lines[i] = strings.Join(strings.Fields(line), " ")
 			}

@@ -109,6 +109,14 @@ func cutColumns(text string, most int) string {
 	return text
 }
 
+// span returns how many columns of a terminal a text takes.
+func span(text string) (taken int) {
+	for _, r := range text {
+		taken += columns(r)
+	}
+	return taken
+}
+
 // columns returns how many columns of a terminal a character takes: two for those of East Asia and emojis, and none for one that
 // combines with the character before it.
 func columns(r rune) int {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/groupcast/groupcast/internal/printable"
 )
@@ -189,7 +188,7 @@ func lacking[R any](columns []column[R], titles []string) []column[R] {
 
 // fit reports whether lines fit on a terminal, whose last column stays empty.
 func fit(lines []string, width int) bool {
-	return !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line) >= width })
+	return !slices.ContainsFunc(lines, func(line string) bool { return span(line) >= width })
 }
 
 // folded returns the lines of a table whose last column has sentences, which go on below; the lines as they are if there is no room for that.
@@ -201,7 +200,7 @@ func folded[R any](records []R, columns []column[R], lines []string, wide bool, 
 	before, err := tableLines(records, columns[:last], wide, most)
 	widest := 0
 	for _, line := range before {
-		widest = max(widest, utf8.RuneCountInString(line))
+		widest = max(widest, span(line))
 	}
 	room := width - 1 - widest - len(between)
 	if err != nil || room < leastProse {
@@ -214,7 +213,7 @@ func folded[R any](records []R, columns []column[R], lines []string, wide bool, 
 			text = columns[last].text(records[i-1])
 		}
 		for _, part := range wrapped(text, room) {
-			all = append(all, fmt.Sprintf("%-*s%s%s", widest, line, between, part))
+			all = append(all, line+strings.Repeat(" ", widest-span(line))+between+part)
 			line = ""
 		}
 	}
@@ -225,7 +224,7 @@ func folded[R any](records []R, columns []column[R], lines []string, wide bool, 
 func wrapped(text string, most int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= most {
+		if line != "" && span(line)+1+span(word) <= most {
 			line += " " + word
 			continue
 		}
