@@ -22,9 +22,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB) *udp.Socket {
+func open(t testing.TB) *udp.Socket { return openAt(t, "udp", "127.0.0.1:0") }
+
+func openAt(t testing.TB, network, address string) *udp.Socket {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,16 +252,8 @@ func TestArrivalIsByTheClockThatNobodySets(t *testing.T) {
 func TestWhoSentADatagram(t *testing.T) {
 	for network, address := range map[string]string{"udp4": "127.0.0.1:0", "udp6": "[::1]:0"} {
 		t.Run(network, func(t *testing.T) {
-			conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(address)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			ear, err := udp.New(conn, 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ear.Close()
-			from, err := net.DialUDP(network, nil, conn.LocalAddr().(*net.UDPAddr))
+			ear := openAt(t, network, address)
+			from, err := net.DialUDP(network, nil, net.UDPAddrFromAddrPort(ear.Addr()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -176,15 +176,7 @@ func TestWhereDatagramsCanGo(t *testing.T) {
 	if err := s.Send([]byte("x"), netip.MustParseAddrPort("[::1]:9")); !errors.As(err, new(*net.AddrError)) {
 		t.Errorf("to IPv6: %v", err)
 	}
-	conn, err := net.ListenUDP("udp", nil) // of both families
-	if err != nil {
-		t.Fatal(err)
-	}
-	both, err := udp.New(conn, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer both.Close()
+	both := openAt(t, "udp", "[::]:0")
 	if err := both.Send([]byte("one"), s.Addr()); err != nil {
 		t.Fatal(err)
 	}
