@@ -23,7 +23,7 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 	}
 	o.out.reset(len(runs))
 	for i, run := range runs {
-		err := o.out.add(run, howWhole(run), o.socket.isIPv4)
+		err := o.out.add(run, o.socket.isIPv4)
 		if err != nil && i == 0 {
 			return 0, o.socket.unsent(run, err)
 		}
@@ -45,16 +45,9 @@ func (o *Outbox) TrySend(runs []Run) (sent int, err error) {
 
 // apart sends the datagrams of a run one by one.
 func (o *Outbox) apart(run Run) (sent int, err error) {
-	if err := o.socket.send(run, apart, gives); err != nil {
+	run.Apart = true
+	if err := o.socket.send(run, gives); err != nil {
 		return 0, err
 	}
 	return 1, nil
-}
-
-// howWhole is how a run becomes one message.
-func howWhole(run Run) handling {
-	if run.Count() > 1 {
-		return cut
-	}
-	return whole
 }

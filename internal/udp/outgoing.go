@@ -43,15 +43,6 @@ func (out *outgoing) reset(count int) {
 	}
 }
 
-// handling is how the datagrams of a run are told to the kernel.
-type handling int
-
-const (
-	apart handling = iota // each is a message
-	cut                   // the kernel cuts them from one message
-	whole                 // there is only one
-)
-
 // patience is what is done when the socket is full.
 type patience int
 
@@ -60,14 +51,11 @@ const (
 	waits                 // for room
 )
 
-// add adds a run.
-func (out *outgoing) add(run Run, how handling, isIPv4 bool) error {
-	if how != apart {
-		return out.message(run, how, isIPv4)
-	}
+// addApart adds a message for each datagram of a run.
+func (out *outgoing) addApart(run Run, isIPv4 bool) error {
 	for rest := run.Bytes; len(rest) > 0; {
 		n := min(run.Segment, len(rest))
-		if err := out.message(Run{Bytes: rest[:n], To: run.To}, whole, isIPv4); err != nil {
+		if err := out.add(Run{Bytes: rest[:n], Segment: n, To: run.To}, isIPv4); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -75,8 +63,8 @@ func (out *outgoing) add(run Run, how handling, isIPv4 bool) error {
 	return nil
 }
 
-// message adds one message.
-func (out *outgoing) message(run Run, how handling, isIPv4 bool) error {
+// add adds a run as one message, which the kernel cuts if there are several datagrams in it.
+func (out *outgoing) add(run Run, isIPv4 bool) error {
 	scope, err := out.scope(run.To.Addr().Zone())
 	if err != nil {
 		return err
@@ -93,7 +81,7 @@ func (out *outgoing) message(run Run, how handling, isIPv4 bool) error {
 	m.vector.SetLen(len(run.Bytes))
 	h.Iov = &m.vector
 	h.SetIovlen(1)
-	if how == cut {
+	if run.Count() > 1 {
 		m.control.set(run.Segment)
 		h.Control = (*byte)(unsafe.Pointer(&m.control))
 		h.SetControllen(unix.CmsgSpace(2))

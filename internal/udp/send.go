@@ -41,7 +41,7 @@ func (r Run) Count() int { return (len(r.Bytes) + r.Segment - 1) / r.Segment }
 
 // Send sends one datagram.
 func (s *Socket) Send(datagram []byte, to netip.AddrPort) error {
-	return s.send(Run{Bytes: datagram, Segment: max(len(datagram), 1), To: to}, whole, waits)
+	return s.send(Run{Bytes: datagram, Segment: max(len(datagram), 1), To: to}, waits)
 }
 
 // SendRun sends all datagrams of a run, with one system call if the kernel cuts it. It waits for room in the socket.
@@ -50,13 +50,14 @@ func (s *Socket) SendRun(run Run) error {
 		return s.Send(run.Bytes, run.To)
 	}
 	if s.segment.Load() && !run.Apart {
-		err := s.send(run, cut, waits)
+		err := s.send(run, waits)
 		if !cannotCut(err) {
 			return err
 		}
 		s.segment.Store(false) // the interface lacks an offload that the kernel needs for this
 	}
-	return s.send(run, apart, waits)
+	run.Apart = true
+	return s.send(run, waits)
 }
 
 // cannotCut reports whether sending failed because the interface cannot cut runs.
@@ -67,12 +68,16 @@ func cannotCut(err error) bool {
 // rooms are reused by everybody who sends.
 var rooms = sync.Pool{New: func() any { return new(outgoing) }}
 
-// send sends a run in one way or another.
-func (s *Socket) send(run Run, how handling, patience patience) error {
+// send sends a run.
+func (s *Socket) send(run Run, patience patience) error {
 	out := rooms.Get().(*outgoing)
 	defer rooms.Put(out)
 	out.reset(run.Count())
-	if err := out.add(run, how, s.isIPv4); err != nil {
+	add := out.add
+	if run.Apart {
+		add = out.addApart
+	}
+	if err := add(run, s.isIPv4); err != nil {
 		return s.unsent(run, err)
 	}
 	for from := 0; from < len(out.headers); {
