@@ -64,7 +64,7 @@ func (d Way) Shape() link.Shape {
 }
 
 // Read tells counts and queue. Of a plain link it tells what the kernel counts: the frames that
-// were carried, with their Ethernet headers.
+// were carried, with their Ethernet headers; of one by the kernel, the packets that were carried.
 func (d Way) Read() link.Reading {
 	if way, err := d.direction(); err == nil {
 		return way.Read()
@@ -85,6 +85,9 @@ func (d Way) kernelReading() link.Reading {
 		}
 		count := device.Attrs().Statistics
 		sent = link.Tally{Packets: int64(count.TxPackets), Bytes: link.Bytes(count.TxBytes)}
+		if d.link.byKernel {
+			sent.Bytes -= link.Bytes(ethernetHeader * sent.Packets)
+		}
 		return nil
 	})
 	return link.Reading{Count: link.Count{Offered: sent, Carried: sent, Delivered: sent}}

@@ -93,6 +93,22 @@ func within(s *space, f func(*netlink.Handle) error) error {
 	return f(handle)
 }
 
+// prepare makes the port ready to carry packets of the shape.
+func (p *port) prepare(shape link.Shape) error {
+	if err := within(p.space(), p.raise); err != nil {
+		return err
+	}
+	if p.link.packets && !p.link.isEmulated() {
+		if err := p.withoutOffloads(); err != nil {
+			return err
+		}
+	}
+	if p.link.byKernel {
+		return within(p.space(), func(handle *netlink.Handle) error { return p.bucket(handle, shape) })
+	}
+	return nil
+}
+
 // raise gives the port its address or its place in the bridge, and turns it on.
 func (p *port) raise(handle *netlink.Handle) error {
 	device, err := handle.LinkByName(p.device)

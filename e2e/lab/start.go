@@ -152,14 +152,8 @@ func (l *Lab) emulate(wire *Link, number uint64) error {
 
 func (l *Lab) raisePorts() error {
 	for _, wire := range l.links {
-		for _, end := range wire.ends {
-			if err := within(end.space(), end.raise); err != nil {
-				return fmt.Errorf("link %s: %w", wire.Name(), err)
-			}
-			if !wire.packets || wire.isEmulated() {
-				continue
-			}
-			if err := end.withoutOffloads(); err != nil {
+		for side, end := range wire.ends {
+			if err := end.prepare(wire.initial[side]); err != nil {
 				return fmt.Errorf("link %s: %w", wire.Name(), err)
 			}
 		}

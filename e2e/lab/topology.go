@@ -62,6 +62,7 @@ type Link struct {
 	initial  [2]link.Shape
 	emulated bool
 	packets  bool               // on a plain link: packets have its MTU at most
+	byKernel bool               // rate and queue are kept by the kernel
 	ways     [2]*link.Direction // from ends[0], from ends[1]; nil on a plain link
 	tapped   [2]int             // descriptors of the TUN or TAP ends
 }
@@ -167,7 +168,7 @@ func (w *Link) isEmulated() bool {
 		s.MTU = 0
 		return s == link.Shape{}
 	}
-	return w.emulated || !plain(w.initial[0]) || !plain(w.initial[1])
+	return !w.byKernel && (w.emulated || !plain(w.initial[0]) || !plain(w.initial[1]))
 }
 
 func (w *Link) mtu() int {
@@ -190,6 +191,11 @@ func (l *Lab) check() error {
 	for _, wire := range l.links {
 		for _, shape := range wire.initial {
 			if err := shape.Validate(); err != nil {
+				wrong = append(wrong, fmt.Errorf("link %s: %w", wire.Name(), err))
+			}
+		}
+		if wire.byKernel {
+			if err := wire.checkKernel(); err != nil {
 				wrong = append(wrong, fmt.Errorf("link %s: %w", wire.Name(), err))
 			}
 		}

@@ -137,23 +137,23 @@ var places = []place{
 	},
 	{
 		name: "switch1", about: "multicast to 1 receiver on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 1, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 1), 1) },
 	},
 	{
 		name: "switch16", about: "multicast to 16 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 16), 1) },
 	},
 	{
 		name: "switch4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4), 1) },
 	},
 	{
 		name: "switch8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 8), 1) },
 	},
 	{
 		name: "switch4long", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a longer file", size: 100_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4), 1) },
 	},
 	{
 		name: "lossy8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
@@ -169,13 +169,11 @@ var places = []place{
 	},
 	{
 		name: "mixed4", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
-		build: func(seed uint64) *network {
-			return onLAN(seed, []link.Rate{100 * link.Mbit, 100 * link.Mbit, 100 * link.Mbit, 2 * link.Mbit}, 1)
-		},
+		build: func(seed uint64) *network { return slowest(seed, 4) },
 	},
 	{
 		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
-		build: slowestHasAQueue,
+		build: func(seed uint64) *network { return slowest(seed, 64) },
 	},
 	{
 		name: "changed4", about: "what has changed in a directory, to 4 receivers on a LAN of 100 Mbit/s, an agent beside each",
@@ -196,58 +194,58 @@ func (p place) among(tools []tool.Tool) []tool.Tool {
 }
 
 // onLAN is a switch with a cable to every receiver, and one to the sender that is like the first of
-// them: an emulated cable, or a plain one if its rate is 0. Agents run beside the first receivers,
-// and each is near its share of the receivers.
+// them. Agents run beside the first receivers, and each is near its share of the receivers.
 func onLAN(seed uint64, rates []link.Rate, agents int) *network {
 	n := begin(seed, rates[0])
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
-	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
+	n.uplink = n.cable(n.sender, lan, n.rate).From(n.sender)
 	n.receivers = n.Hosts("receiver", len(rates))
 	n.agents = n.receivers[:agents]
 	for i, receiver := range n.receivers {
-		n.Link(receiver, lan, cable(rates[i]))
+		n.cable(receiver, lan, rates[i])
 		n.zones[receiver] = n.agents[i%agents].Name()
 	}
 	return n
 }
 
-// lossyLAN is a LAN of 100 Mbit/s whose cables to the receivers lose a share of the packets.
-func lossyLAN(seed uint64, receivers int, loss float64) *network {
-	n := begin(seed, 100*link.Mbit)
-	lan := n.LAN("lan")
-	n.sender = n.Host("sender")
-	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
-	n.receivers = n.Hosts("receiver", receivers)
-	shape := cable(n.rate)
-	shape.Loss = loss
-	for _, receiver := range n.receivers {
-		n.Link(receiver, lan, shape)
-	}
-	return n
-}
-
-// slowestHasAQueue is a LAN of 100 Mbit/s with one receiver at 2 Mbit/s, whose cable has a queue as long as that of a switch.
-func slowestHasAQueue(seed uint64) *network {
-	n := begin(seed, 100*link.Mbit)
-	lan := n.LAN("lan")
-	n.sender = n.Host("sender")
-	n.uplink = n.Link(n.sender, lan, cable(n.rate)).From(n.sender)
-	n.receivers = n.Hosts("receiver", 4)
-	for _, receiver := range n.receivers[:3] {
-		n.Link(receiver, lan, cable(n.rate))
-	}
-	slow := cable(2 * link.Mbit)
-	slow.Queue = link.Packets(64)
-	n.Link(n.receivers[3], lan, slow)
-	return n
-}
-
-func cable(rate link.Rate) link.Shape {
+// cable is an Ethernet cable whose rate the kernel keeps, so that processors are left for the tools; of rate 0, one as fast as the machine.
+func (n *network) cable(host *lab.Host, lan *lab.LAN, rate link.Rate) *lab.Link {
 	if rate == 0 {
-		return link.Shape{}
+		return n.Link(host, lan, link.Shape{})
 	}
-	return link.Shape{Rate: rate, Delay: 100 * time.Microsecond, Queue: queueOf(rate)}
+	return n.Link(host, lan, link.Shape{Rate: rate, Queue: queueOf(rate)}).ByKernel()
+}
+
+// emulatedLAN is a LAN of 100 Mbit/s whose cables to the receivers shape changes.
+func emulatedLAN(seed uint64, receivers int, shape func(i int, cable *link.Shape)) *network {
+	n := begin(seed, 100*link.Mbit)
+	lan := n.LAN("lan")
+	cable := link.Shape{Rate: n.rate, Delay: 100 * time.Microsecond, Queue: queueOf(n.rate)}
+	n.sender = n.Host("sender")
+	n.uplink = n.Link(n.sender, lan, cable).From(n.sender)
+	n.receivers = n.Hosts("receiver", receivers)
+	for i, receiver := range n.receivers {
+		own := cable
+		shape(i, &own)
+		n.Link(receiver, lan, own)
+	}
+	return n
+}
+
+// lossyLAN is one whose cables to the receivers lose a share of the packets.
+func lossyLAN(seed uint64, receivers int, loss float64) *network {
+	return emulatedLAN(seed, receivers, func(_ int, cable *link.Shape) { cable.Loss = loss })
+}
+
+// slowest is one with four receivers, of which the last has 2 Mbit/s and a queue of so many packets.
+func slowest(seed uint64, queue int) *network {
+	const receivers = 4
+	return emulatedLAN(seed, receivers, func(i int, cable *link.Shape) {
+		if i == receivers-1 {
+			cable.Rate, cable.Queue = 2*link.Mbit, link.Packets(queue)
+		}
+	})
 }
 
 // onEach is a LAN with an agent beside every receiver.
