@@ -93,8 +93,8 @@ func within(s *space, f func(*netlink.Handle) error) error {
 	return f(handle)
 }
 
-// prepare makes the port ready to carry packets of the shape.
-func (p *port) prepare(shape link.Shape) error {
+// prepare makes the port ready to send packets by one shape, and to receive them by another.
+func (p *port) prepare(sends, receives link.Shape) error {
 	if err := within(p.space(), p.raise); err != nil {
 		return err
 	}
@@ -103,10 +103,17 @@ func (p *port) prepare(shape link.Shape) error {
 			return err
 		}
 	}
-	if p.link.byKernel {
-		return within(p.space(), func(handle *netlink.Handle) error { return p.bucket(handle, shape) })
+	if !p.link.byKernel {
+		return nil
 	}
-	return nil
+	return within(p.space(), func(handle *netlink.Handle) error {
+		if receives.Loss > 0 {
+			if err := p.lose(handle, receives.Loss); err != nil {
+				return err
+			}
+		}
+		return p.bucket(handle, sends)
+	})
 }
 
 // raise gives the port its address or its place in the bridge, and turns it on.

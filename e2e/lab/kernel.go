@@ -17,8 +17,8 @@ const (
 	kernelPackets = 1000
 )
 
-// ByKernel leaves the link's rate and queue to the kernel, as a token bucket before each end: no thread of the emulator
-// runs for it. Such a link has no delay and no faults, and cannot be changed later.
+// ByKernel leaves the link's rate, queue and random loss to the kernel: no thread of the emulator runs for it. Such a link
+// has no delay and no other faults, cannot be changed later, and loses other packets each time, whatever the lab's seed.
 func (w *Link) ByKernel() *Link {
 	w.byKernel, w.packets = true, true
 	return w
@@ -30,8 +30,8 @@ func (w *Link) checkKernel() error {
 		return errors.New("it is either the kernel's or emulated")
 	}
 	for _, shape := range w.initial {
-		if shape != (link.Shape{Rate: shape.Rate, Queue: shape.Queue, MTU: shape.MTU}) || shape.Rate == 0 {
-			return fmt.Errorf("the kernel keeps a rate, a queue and an MTU, and no other part of %+v", shape)
+		if shape != (link.Shape{Rate: shape.Rate, Queue: shape.Queue, MTU: shape.MTU, Loss: shape.Loss}) || shape.Rate == 0 {
+			return fmt.Errorf("the kernel keeps a rate, a queue, an MTU and loss, and no other part of %+v", shape)
 		}
 	}
 	return nil

@@ -56,11 +56,26 @@ func TestKernelKeepsTheQueue(t *testing.T) {
 	})
 }
 
+func TestKernelLosesItsShare(t *testing.T) {
+	const size, count, share = 100, 20_000, 0.05
+	conn, sink, group, cable := aLANByTheKernel(t, link.Shape{Rate: 100 * link.Mbit, Loss: share})
+	came := make(chan int)
+	go func() { came <- len(receiveNumbered(t, sink, 300*time.Millisecond)) }()
+	sendNumbered(t, conn, group, size, count, 0)
+	lost := 1 - float64(<-came)/count
+	if carried := cable.Read().Count.Carried.Packets; carried < count {
+		t.Errorf("%d packets were carried, want %d: what is lost is lost on the wire", carried, count)
+	}
+	if lost < 0.9*share || lost > 1.1*share {
+		t.Errorf("lost %.2f %%, want some %.0f", 100*lost, 100*share)
+	}
+}
+
 func TestKernelKeepsNoDelay(t *testing.T) {
-	for _, shape := range []link.Shape{{}, {Rate: link.Mbit, Delay: time.Millisecond}, {Rate: link.Mbit, Loss: 0.1}} {
+	for _, shape := range []link.Shape{{}, {Rate: link.Mbit, Delay: time.Millisecond}, {Rate: link.Mbit, Corrupt: 0.1}} {
 		l := labtest.New(t, 1)
 		l.Link(l.Host("a"), l.Host("b"), shape).ByKernel()
-		if err := l.Start(); err == nil || !strings.Contains(err.Error(), "link a–b: the kernel keeps a rate, a queue and an MTU") {
+		if err := l.Start(); err == nil || !strings.Contains(err.Error(), "link a–b: the kernel keeps a rate, a queue, an MTU and loss") {
 			t.Errorf("%+v: %v", shape, err)
 		}
 	}

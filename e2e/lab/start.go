@@ -153,7 +153,7 @@ func (l *Lab) emulate(wire *Link, number uint64) error {
 func (l *Lab) raisePorts() error {
 	for _, wire := range l.links {
 		for side, end := range wire.ends {
-			if err := end.prepare(wire.initial[side]); err != nil {
+			if err := end.prepare(wire.initial[side], wire.initial[1-side]); err != nil {
 				return fmt.Errorf("link %s: %w", wire.Name(), err)
 			}
 		}

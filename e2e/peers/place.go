@@ -199,53 +199,51 @@ func onLAN(seed uint64, rates []link.Rate, agents int) *network {
 	n := begin(seed, rates[0])
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
-	n.uplink = n.cable(n.sender, lan, n.rate).From(n.sender)
+	n.uplink = n.cable(n.sender, lan, n.rate, 0).From(n.sender)
 	n.receivers = n.Hosts("receiver", len(rates))
 	n.agents = n.receivers[:agents]
 	for i, receiver := range n.receivers {
-		n.cable(receiver, lan, rates[i])
+		n.cable(receiver, lan, rates[i], 0)
 		n.zones[receiver] = n.agents[i%agents].Name()
 	}
 	return n
 }
 
-// cable is an Ethernet cable whose rate the kernel keeps, so that processors are left for the tools; of rate 0, one as fast as the machine.
-func (n *network) cable(host *lab.Host, lan *lab.LAN, rate link.Rate) *lab.Link {
-	if rate == 0 {
-		return n.Link(host, lan, link.Shape{})
-	}
-	return n.Link(host, lan, link.Shape{Rate: rate, Queue: queueOf(rate)}).ByKernel()
-}
-
-// emulatedLAN is a LAN of 100 Mbit/s whose cables to the receivers shape changes.
-func emulatedLAN(seed uint64, receivers int, shape func(i int, cable *link.Shape)) *network {
+// lossyLAN is a LAN of 100 Mbit/s whose cables to the receivers lose a share of the packets.
+func lossyLAN(seed uint64, receivers int, loss float64) *network {
 	n := begin(seed, 100*link.Mbit)
 	lan := n.LAN("lan")
-	cable := link.Shape{Rate: n.rate, Delay: 100 * time.Microsecond, Queue: queueOf(n.rate)}
 	n.sender = n.Host("sender")
-	n.uplink = n.Link(n.sender, lan, cable).From(n.sender)
+	n.uplink = n.cable(n.sender, lan, n.rate, 0).From(n.sender)
 	n.receivers = n.Hosts("receiver", receivers)
-	for i, receiver := range n.receivers {
-		own := cable
-		shape(i, &own)
-		n.Link(receiver, lan, own)
+	for _, receiver := range n.receivers {
+		n.cable(receiver, lan, n.rate, loss)
 	}
 	return n
 }
 
-// lossyLAN is one whose cables to the receivers lose a share of the packets.
-func lossyLAN(seed uint64, receivers int, loss float64) *network {
-	return emulatedLAN(seed, receivers, func(_ int, cable *link.Shape) { cable.Loss = loss })
+// cable is an Ethernet cable that the kernel shapes, so that processors are left for the tools; of rate 0, one as fast as the machine.
+func (n *network) cable(host *lab.Host, lan *lab.LAN, rate link.Rate, loss float64) *lab.Link {
+	if rate == 0 {
+		return n.Link(host, lan, link.Shape{})
+	}
+	return n.Link(host, lan, link.Shape{Rate: rate, Queue: queueOf(rate), Loss: loss}).ByKernel()
 }
 
-// slowest is one with four receivers, of which the last has 2 Mbit/s and a queue of so many packets.
+// slowest is an emulated LAN of 100 Mbit/s with four receivers, of which the last has 2 Mbit/s and a queue of so many packets.
 func slowest(seed uint64, queue int) *network {
-	const receivers = 4
-	return emulatedLAN(seed, receivers, func(i int, cable *link.Shape) {
-		if i == receivers-1 {
-			cable.Rate, cable.Queue = 2*link.Mbit, link.Packets(queue)
-		}
-	})
+	n := begin(seed, 100*link.Mbit)
+	lan := n.LAN("lan")
+	fast := link.Shape{Rate: n.rate, Delay: 100 * time.Microsecond, Queue: queueOf(n.rate)}
+	slow := fast
+	slow.Rate, slow.Queue = 2*link.Mbit, link.Packets(queue)
+	n.sender = n.Host("sender")
+	n.uplink = n.Link(n.sender, lan, fast).From(n.sender)
+	n.receivers = n.Hosts("receiver", 4)
+	for i, receiver := range n.receivers {
+		n.Link(receiver, lan, []link.Shape{fast, fast, fast, slow}[i])
+	}
+	return n
 }
 
 // onEach is a LAN with an agent beside every receiver.
