@@ -16,6 +16,9 @@ func (l *Landing) resume(ctx context.Context) (*layout, error) {
 		return nil, err
 	}
 	if len(claims) > 0 {
+		if err := l.checkUnread(claims[len(claims)-1].offset); err != nil {
+			return nil, err
+		}
 		layout, good, err := l.verify(ctx, claims)
 		if err != nil {
 			return nil, err

@@ -49,6 +49,21 @@ func (l *Landing) checkRest(known *layout) error {
 	return l.checkRoom(l.info.needs(l.resumed), 1)
 }
 
+// checkUnread returns an error if there would be no room for the rest of a file even if all of it that was claimed, or written, is as it
+// was: whoever tries again and again until there is room would read that each time.
+func (l *Landing) checkUnread(claimed uint64) error {
+	if l.info.Kind != File {
+		return nil
+	}
+	var written unix.Stat_t
+	if err := unix.Fstatat(int(l.partial.home.handle.Fd()), contentName, &written, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil // whoever reads it finds out what is wrong
+	}
+	const block = 512 // in which stat counts
+	there := min(max(claimed, uint64(written.Blocks)*block), l.info.Length)
+	return l.checkRoom(l.info.needs(there), 0)
+}
+
 // needs is what room the bytes from an offset on take at least. Where holes are is not known when it is asked.
 func (i Info) needs(from uint64) uint64 {
 	rest := i.Length - from

@@ -12,6 +12,7 @@ import (
 
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/testdisk"
 )
 
@@ -126,6 +127,35 @@ func TestC48NoRoomHalfWay(t *testing.T) {
 	}
 	if !missing(filepath.Join(disk, ".groupcast-partial")) {
 		t.Error("partials are left")
+	}
+}
+
+// That there is no room for the rest is said without a look at what is there: whoever tries until there is room would read it each time.
+func TestNoRoomIsSaidBeforeAnythingIsRead(t *testing.T) {
+	disk, from := testdisk.Memory(t, "size=8m"), t.TempDir()
+	plant(t, from, map[string]string{"it": strings.Repeat("x", 6<<20)})
+	source := open(t, filepath.Join(from, "it"))
+	landing := land(t, disk, source.Info())
+	if err := errors.Join(deliver(source, landing, 3<<20, whole), landing.Keep()); err != nil {
+		t.Fatal(err)
+	}
+	filler := filepath.Join(disk, "filler")
+	testdisk.Fill(t, filler)
+	read := new(pulse.Pulse)
+	_, err := object.Land(pulse.In(t.Context(), read), disk, source.Info())
+	wantNoRoomIn(t, err, disk)
+	if beats := read.Beats(); beats > 0 {
+		t.Errorf("the disk did something %d times, as if 3 MiB had been read", beats)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	landing = land(t, disk, source.Info())
+	if landing.Offset() < 3<<20 {
+		t.Errorf("with room again it goes on at %d, want %d", landing.Offset(), 3<<20)
+	}
+	if err := landWhole(t, source, landing); err != nil {
+		t.Error(err)
 	}
 }
 

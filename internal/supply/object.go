@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
@@ -13,31 +14,36 @@ import (
 
 // Object supplies an object from its files.
 type Object struct {
-	source *object.Source
+	source  *object.Source
+	look    func() error  // whether the source is what it was
+	most    atomic.Uint64 // the offset up to which anything was sent
+	carried atomic.Uint64 // how much was, what was sent again counting again
 
 	mu      sync.Mutex
 	readers map[*os.File]*object.Reader // of portions that are being sent, by file
 	resting []*object.Reader
 	version uint64
-	most    uint64 // the offset up to which anything was sent
-	carried uint64
+	links   int  // how many have begun
 	held    bool // nothing is handed out
 	end     *link.End
-	checked bool // the source was unchanged after all had been sent over this link,
-	early   bool // except for what was still being read then: it is checked once more
+	looking bool  // the source is being looked at
+	checked bool  // it was unchanged after all had been sent over this link,
+	early   bool  // except for what was still being read then: it is checked once more
+	wrong   error // what was found instead
 	changed chan struct{}
 }
 
 // NewObject returns the supply of a source; the source must stay open as long as the supply is used.
 func NewObject(source *object.Source) *Object {
-	return &Object{source: source, readers: make(map[*os.File]*object.Reader), changed: make(chan struct{})}
+	return &Object{source: source, look: source.Changed, readers: make(map[*os.File]*object.Reader), changed: make(chan struct{})}
 }
 
 // Begin says that another link begins, in a tree of a version.
 func (s *Object) Begin(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version, s.checked = version, false
+	s.version, s.checked, s.wrong = version, false, nil
+	s.links++
 }
 
 // reader returns a reader that nobody uses.
@@ -63,6 +69,11 @@ func (s *Object) Hold(held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = held
+	s.change()
+}
+
+// change wakes those who wait for something else to be handed out. The lock is held.
+func (s *Object) change() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -72,8 +83,7 @@ func (s *Object) Known(root object.Root) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = &link.End{Length: s.source.Info().Length, Root: root}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.change()
 }
 
 // Next implements link.Supply.
@@ -86,15 +96,10 @@ func (s *Object) Next(offset, most uint64) (link.Portion, error) {
 	case offset > length:
 		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked beyond the end"}
 	case offset == length:
-		portion.End = s.end
-		reading := len(s.readers) > 0
-		if s.end == nil || s.checked && (!s.early || reading) {
-			return portion, nil
+		if s.isChecked() {
+			portion.End = s.end
 		}
-		// What changed after it was hashed may have been sent: then no child is told that this is all. A slow
-		// stripe does not delay this check, as others may have sent its part, too.
-		s.checked, s.early = true, reading
-		return portion, s.Usable()
+		return portion, s.wrong
 	case most == 0 || s.held:
 		return portion, nil
 	}
@@ -110,31 +115,50 @@ func (s *Object) Next(offset, most uint64) (link.Portion, error) {
 	return portion, err
 }
 
+// isChecked reports whether all is still what was hashed: what changed after that may have been sent, and then no child is told that this
+// is all. A slow stripe does not delay this check, as others may have sent its part, too. Of a large directory it takes long, and the link
+// goes on meanwhile.
+func (s *Object) isChecked() bool {
+	reading := len(s.readers) > 0
+	if s.end == nil || s.looking || s.wrong != nil {
+		return false
+	}
+	if s.checked && (!s.early || reading) {
+		return true
+	}
+	s.looking, s.checked = true, false
+	of := s.links
+	go func() {
+		wrong := s.look()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.looking = false
+		if of == s.links {
+			s.checked, s.early, s.wrong = true, reading, wrong
+		}
+		s.change()
+	}()
+	return false
+}
+
 // Usable returns object.ErrChanged if the source is no longer what it was.
-func (s *Object) Usable() error { return s.source.Changed() }
+func (s *Object) Usable() error { return s.look() }
 
 // Sent implements link.Supply.
 func (s *Object) Sent(offset uint64, portion link.Portion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.most, s.carried = max(s.most, offset+portion.Length), s.carried+portion.Length
+	s.most.Store(max(s.most.Load(), offset+portion.Length))
+	s.carried.Add(portion.Length)
 	s.resting = append(s.resting, s.readers[portion.File])
 	delete(s.readers, portion.File)
 }
 
-// SentUpTo returns the offset up to which anything was sent.
-func (s *Object) SentUpTo() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most
-}
+// SentUpTo returns the offset up to which anything was sent. It waits for no disk, as Next may.
+func (s *Object) SentUpTo() uint64 { return s.most.Load() }
 
 // Acked has nothing to do: the source stays as long as the delivery runs.
 func (s *Object) Acked(uint64, relay.Level) error { return nil }
 
 // Carried returns how much was sent; what was sent again counts again.
-func (s *Object) Carried() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.carried
-}
+func (s *Object) Carried() uint64 { return s.carried.Load() }

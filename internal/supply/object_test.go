@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/supply"
 )
@@ -75,8 +77,50 @@ func TestObjectIsHeldAndEnds(t *testing.T) {
 	}
 	from.Known(object.Root{1})
 	wantChanged(t, unknown)
-	if end := next(t, from, 10, 10).End; end == nil || end.Length != 10 || end.Root != [32]byte{1} {
+	if end, _ := endOf(t, from, 10); end == nil || end.Length != 10 || end.Root != [32]byte{1} {
 		t.Errorf("the end is %+v", end)
+	}
+}
+
+// endOf waits until the end is told, or an error.
+func endOf(t *testing.T, from *supply.Object, length uint64) (*link.End, error) {
+	t.Helper()
+	for range 3 { // a look at the source, and one more if something was read during the first
+		portion, err := from.Next(length, 1)
+		if portion.End != nil || err != nil {
+			return portion.End, err
+		}
+		select {
+		case <-portion.Changed:
+		case <-time.After(10 * time.Second):
+			t.Fatal("nothing has changed for 10 s")
+		}
+	}
+	t.Fatal("the end is not told")
+	return nil, nil
+}
+
+// A look at a large directory, or on a disk that hangs, takes long: nobody waits for it but the end.
+func TestNobodyWaitsForTheLookAtTheSource(t *testing.T) {
+	_, from := source(t, make([]byte, 10))
+	looks := make(chan error)
+	from.Look(func() error { return <-looks })
+	from.Known(object.Root{1})
+	from.Begin(1)
+	bytesOf(t, from, 0, next(t, from, 0, 10))
+	looked := next(t, from, 10, 1)
+	if looked.End != nil || from.SentUpTo() != 10 {
+		t.Errorf("%+v, and sent up to %d, while the source is looked at", looked, from.SentUpTo())
+	}
+	from.Begin(2) // over another link more may be sent after this look
+	looks <- object.ErrChanged
+	wantChanged(t, looked)
+	if portion, err := from.Next(10, 1); portion.End != nil || err != nil {
+		t.Errorf("%+v, %v, after a look that is of another link", portion, err)
+	}
+	looks <- nil
+	if end, err := endOf(t, from, 10); end == nil || err != nil {
+		t.Errorf("%v, %v, after all was found as it was", end, err)
 	}
 }
 
@@ -85,12 +129,12 @@ func TestObjectThatChanges(t *testing.T) {
 	name, from := source(t, make([]byte, 10))
 	from.Known(object.Root{1})
 	from.Begin(1)
-	if _, err := from.Next(10, 1); err != nil {
+	if _, err := endOf(t, from, 10); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 	must(t, os.WriteFile(name, make([]byte, 11), 0o600))
 	from.Begin(2)
-	if _, err := from.Next(10, 1); !errors.Is(err, object.ErrChanged) {
+	if _, err := endOf(t, from, 10); !errors.Is(err, object.ErrChanged) {
 		t.Errorf("changed: %v", err)
 	}
 }
@@ -102,12 +146,12 @@ func TestObjectThatChangesWhileAnotherStripeReads(t *testing.T) {
 	from.Known(object.Root{1})
 	from.Begin(1)
 	last := next(t, from, 5, 5)
-	if end := next(t, from, 10, 1).End; end == nil {
+	if end, _ := endOf(t, from, 10); end == nil {
 		t.Error("a slow stripe keeps the end back")
 	}
 	must(t, os.WriteFile(name, []byte("other bytes"), 0o600))
 	bytesOf(t, from, 5, last)
-	if _, err := from.Next(10, 1); !errors.Is(err, object.ErrChanged) {
+	if _, err := endOf(t, from, 10); !errors.Is(err, object.ErrChanged) {
 		t.Errorf("changed: %v", err)
 	}
 }

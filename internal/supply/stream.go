@@ -171,16 +171,15 @@ func (s *Stream) Next(offset, most uint64) (link.Portion, error) {
 		return portion, &link.Bye{Reason: relay.Protocol, Text: "asked for what has not come"}
 	case offset < s.released:
 		return portion, &link.Bye{Reason: relay.NotKept, Text: "asked for what is not kept any more", Offset: s.released}
-	case s.held:
-	case offset < s.arrived:
+	case offset == s.arrived: // held or not: an end has no bytes
+		portion.End = s.end
+	case !s.held:
 		file, at, there, err := s.kept.At(offset)
 		portion.File, portion.At, portion.Length = file, at, min(most, s.arrived-offset, there)
 		if err == nil && portion.Length > 0 {
 			s.inHand = append(s.inHand, offset)
 		}
 		return portion, err
-	case s.end != nil:
-		portion.End = s.end
 	}
 	return portion, nil
 }

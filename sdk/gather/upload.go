@@ -79,6 +79,8 @@ type upload struct {
 	opened func(offset uint64) error
 	// end returns length and root of all, once all was sent.
 	end func(ctx context.Context) (link.End, error)
+	// differs says that what is at the gatherer already was found to be another: it is not compared again while there is no room.
+	differs bool
 	// asked is how the gatherer was asked to finish it, as long as it is not known what came of that.
 	asked *gatherv1.FinishUploadRequest
 	// hindered is why it cannot be opened now, and hinderedBy what the gatherer says of that. The client's lock guards both.
@@ -203,13 +205,19 @@ func (u *upload) release() {
 	delete(u.client.running, u.spec.GetPath())
 }
 
+// isFull reports whether an error says that the gatherer's disk has no room.
+func isFull(err error) bool {
+	var known *sdk.Error
+	return errors.As(err, &known) && known.Reason == "DISK_FULL"
+}
+
 // hinder notes why the upload cannot be opened now, for the progress.
 func (u *upload) hinder(err error) {
 	var known *sdk.Error
 	u.client.mu.Lock()
 	defer u.client.mu.Unlock()
 	u.hindered, u.hinderedBy = "", ""
-	if errors.As(err, &known) && known.Reason == "DISK_FULL" {
+	if errors.As(err, &known) && isFull(err) {
 		u.hindered, u.hinderedBy = "disk_full", known.Message
 	}
 }
@@ -306,21 +314,21 @@ func (u *upload) once(ctx context.Context, session string) (path string, moved b
 
 // open opens the upload, unless it is there already.
 func (u *upload) open(ctx context.Context, session string) (*gatherv1.OpenUploadResponse, error) {
-	request := &gatherv1.OpenUploadRequest{Session: session, Spec: u.spec}
+	request := &gatherv1.OpenUploadRequest{Session: session, Spec: u.spec, Replace: u.differs}
 	answer, err := u.client.rpc.OpenUpload(ctx, request)
 	if root := answer.GetExistingRoot(); err == nil && len(root) > 0 {
-		same, err := u.same(ctx, root)
-		if err != nil {
+		switch same, err := u.same(ctx, root); {
+		case err != nil:
 			return nil, err
-		}
-		if same {
+		case same:
 			return nil, errThere
 		}
 		request.Replace = true
 		answer, err = u.client.rpc.OpenUpload(ctx, request)
-		return answer, sdk.Reported(err)
 	}
-	return answer, sdk.Reported(err)
+	err = sdk.Reported(err)
+	u.differs = request.Replace && isFull(err)
+	return answer, err
 }
 
 // finish has the gatherer make the upload durable. That may take longer than one call lasts.

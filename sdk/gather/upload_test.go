@@ -160,6 +160,42 @@ func TestWhatIsFinishedIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// other is a gatherer that has another file of that length, and at first no room for one in its place.
+type other struct {
+	crowded
+	full     int    // how often it still has no room
+	replaced []bool // what it was asked
+}
+
+func (o *other) OpenUpload(_ context.Context, request *gatherv1.OpenUploadRequest, _ ...grpc.CallOption) (*gatherv1.OpenUploadResponse, error) {
+	o.replaced = append(o.replaced, request.GetReplace())
+	switch {
+	case !request.GetReplace():
+		return &gatherv1.OpenUploadResponse{ExistingRoot: make([]byte, 32)}, nil
+	case o.full > 0:
+		o.full--
+		answer, err := status.New(codes.Unavailable, "no room on disk").WithDetails(&errdetails.ErrorInfo{Reason: "DISK_FULL"})
+		return nil, errors.Join(err, answer.Err())
+	}
+	return nil, status.Error(codes.PermissionDenied, "no more in this test")
+}
+
+// While there is no room for what is to replace another file, the gatherer reads that file only once to compare them.
+func TestWhatDiffersIsComparedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gatherer := &other{full: 5}
+		c := &Client{gatherer: "g", rpc: gatherer, options: Options{Log: slog.New(slog.DiscardHandler)}, changed: make(chan struct{})}
+		c.life, c.end = context.WithCancel(t.Context())
+		defer c.attached.Wait()
+		defer c.end()
+		u := &upload{client: c, spec: &gatherv1.UploadSpec{Path: "f"}, same: func(context.Context, []byte) (bool, error) { return false, nil }}
+		_, err := u.carryOn(t.Context())
+		if want := append([]bool{false}, slices.Repeat([]bool{true}, 6)...); !slices.Equal(gatherer.replaced, want) || err == nil {
+			t.Errorf("asked to replace: %v, %v; want %v", gatherer.replaced, err, want)
+		}
+	})
+}
+
 // rolledBack is a gatherer that one of an earlier version takes the place of when a bundle is first opened.
 type rolledBack struct {
 	crowded

@@ -3,6 +3,7 @@ package roster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"syscall"
@@ -81,7 +82,7 @@ func (r *Roster) command(client, path, file string) {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the group may be gone
 		err = cmp.Or(context.Cause(ctx), err)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and left something running that has its output
 		r.Log.Warn("the command for a finished file failed", "file", file, "error", err, "output", string(said.text))
 	}
 }

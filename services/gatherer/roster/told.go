@@ -36,11 +36,16 @@ func (r *Roster) told(err error) error {
 // isOfDisk reports whether the system failed in a way that is not the client's fault, and that waiting does not mend.
 func isOfDisk(err error) bool {
 	switch {
-	case noroom.Is(err), object.IsRefused(err), errors.Is(err, object.ErrDamaged), errors.Is(err, unix.ENAMETOOLONG):
+	case noroom.Is(err), isScarce(err), object.IsRefused(err), errors.Is(err, object.ErrDamaged), errors.Is(err, unix.ENAMETOOLONG):
 		return false
 	}
 	var failed syscall.Errno
 	return errors.As(err, &failed)
+}
+
+// isScarce reports whether the gatherer has no more descriptors, or no more memory, for now.
+func isScarce(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // named says of a disk's error that it is the gatherer's, and whether another upload would fare better.

@@ -2,6 +2,7 @@ package roster_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,24 @@ func TestDiskThatFailsAsAnUploadIsFinished(t *testing.T) {
 		_, err := f.finish(session, opened, content)
 		ended <- err
 	}
+}
+
+// That the gatherer has no more descriptors passes, and is no failure of its disk: the upload goes on when it is opened again.
+func TestScarceDescriptorsEndNoUpload(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	session, content := f.attach("alice"), []byte("all of it")
+	f.LandWith(func(sink.Sink, uint64) error { return fmt.Errorf("open segment: %w", unix.EMFILE) })
+	opened := f.open(session, file("f", len(content)))
+	f.must(opened.Upload.Came(content))
+	_, err := f.finish(session, opened, content)
+	if !errors.Is(err, unix.EMFILE) || errors.Is(err, roster.ErrDisk) {
+		t.Errorf("%v, want that there are too many open files", err)
+	}
+	f.LandWith(sink.Sink.Landed)
+	if _, err := f.Open(f.Context(), session.ID, session.Peer, file("f", len(content)), false); !errors.Is(err, unix.EMFILE) || errors.Is(err, roster.ErrDisk) {
+		t.Errorf("%v, want why it could not go on", err)
+	}
+	f.bring(session, "f", content)
 }
 
 // A path that is too long for the disk is no failure of the disk.

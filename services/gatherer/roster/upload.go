@@ -118,7 +118,10 @@ func (u *Upload) fail(err error) {
 		return // another connection has said so
 	}
 	u.roster.Log.Warn("an upload cannot go on", "client", u.spec.Client, "path", u.spec.Path, "error", err)
-	u.update(func() { u.err = fmt.Errorf("%w: %w", ErrDisk, err) })
+	if !isScarce(err) {
+		err = fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	u.update(func() { u.err = err })
 	u.cut()
 }
 
