@@ -371,7 +371,12 @@ func (r *receiving) update(change func()) {
 
 func (r *receiving) failed(reason string, cause error) Arrived {
 	again := errors.Is(cause, errNotKept) || errors.Is(cause, errYielded) || errors.Is(cause, errSuperseded)
-	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: cause.Error(), MayComeAgain: again}}
+	detail := cause.Error()
+	var known *DeliveryError
+	if errors.As(cause, &known) {
+		detail = known.Detail
+	}
+	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: detail, MayComeAgain: again}}
 }
 
 var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")
@@ -402,8 +407,9 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		landing, err := r.begin(ctx)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
-			r.place().landing.ask(r.created)
-			pause.For(ctx, busyPause) // another delivery of the same lands: once that is done, the object is here
+			if err := r.letLand(ctx); err != nil { // once that is done, the object is here
+				return r.failed(reasonOf(err), err)
+			}
 		case err != nil:
 			return r.failed(reasonOf(err), err)
 		default:
@@ -413,9 +419,6 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		}
 	}
 }
-
-// busyPause is how often to look whether another delivery of the same object is done.
-const busyPause = 200 * time.Millisecond
 
 // damagedPatience is how long a member waits to be fed by another agent after one gave it damaged bytes.
 const damagedPatience = 15 * time.Second
