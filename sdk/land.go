@@ -81,6 +81,23 @@ func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
 	return landing, err
 }
 
+// busyPause is how often to look whether another delivery of the same object is done.
+const busyPause = 200 * time.Millisecond
+
+// letLand waits a while for another delivery of the same object to land, and returns why this one has ended if it has. Meanwhile this counts
+// as reading what is here: else managers would fail it after a minute, as nothing comes to it.
+func (r *receiving) letLand(ctx context.Context) error {
+	r.place().landing.ask(r.created)
+	r.reading.Beat()
+	ctx, done := context.WithTimeout(ctx, busyPause)
+	defer done()
+	assignment, err := r.session.attendance.await(ctx, r.id, isOver)
+	if err != nil {
+		return nil // it goes on, and may have its turn
+	}
+	return endedEarly(assignment)
+}
+
 // removeUnfinished removes what has come under the object's name and is of no use any more, but for what is landing.
 func (r *receiving) removeUnfinished(ctx context.Context) {
 	if err := object.RemoveUnfinished(pulse.In(ctx, &r.reading), r.options.Into, r.info); err != nil {

@@ -54,3 +54,35 @@ func TestWaitingForTheSendersHashEnds(t *testing.T) {
 		t.Errorf("%v, want that it was canceled", err)
 	}
 }
+
+// While another delivery of the same lands at a member, nothing comes of this one. It gets on all that time, as far as anybody knows who
+// would fail it for that. Once it is canceled, it ends.
+func TestWaitingForAnotherDeliveryOfTheSameIsProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := receivingOf(t.TempDir(), object.Info{Name: "it", Kind: object.File, Length: 6, Mode: 0o600}, []byte("behind"))
+		lands, err := object.Land(t.Context(), r.options.Into, r.info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = lands.Keep() }()
+		ended := make(chan Arrived, 1)
+		go func() { ended <- r.receive(t.Context()) }()
+		for begun := time.Now(); time.Since(begun) < 11*time.Minute; {
+			before := r.standing().GetReads()
+			time.Sleep(30 * time.Second) // half of what managers wait
+			if r.standing().GetReads() == before {
+				t.Fatalf("nothing has got on after %v", time.Since(begun))
+			}
+		}
+		r.session.attendance.assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: "d", Ended: true, Reason: "canceled", Detail: "by its sender"}}})
+		synctest.Wait()
+		select {
+		case one := <-ended:
+			if failed := (*DeliveryError)(nil); !errors.As(one.Err, &failed) || failed.Reason != "canceled" || failed.Detail != "by its sender" {
+				t.Errorf("%v, want that it was canceled by its sender", one.Err)
+			}
+		default:
+			t.Error("it waits on, though it was canceled")
+		}
+	})
+}

@@ -37,8 +37,8 @@ type ReceiveOptions struct {
 	// Fresh is how old a datagram may be when it comes here; an older one counts as late. The sender's bound holds, too, if it is less.
 	// 0 leaves it at the sender's.
 	Fresh time.Duration
-	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one. 0 is as many
-	// as this process may open files for.
+	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one: until then their
+	// senders wait. 0 is as many as this process may open files for.
 	AtOnce int
 	// Once is for a program that receives one delivery and leaves. Others that are sent to this member are refused at once, so that their
 	// senders do not wait for it.
@@ -180,10 +180,12 @@ type arrival struct {
 func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- arrival) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	begun := make(map[string]bool)
+	begun, waiting := make(map[string]bool), newQueue(s.attendance)
+	defer waiting.leaveBut(nil)
 	for ctx.Err() == nil {
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
+		waiting.leaveBut(assigned)
 		var isQuiet <-chan time.Time
 		unsettled := s.attendance.unsettled()
 		for _, assignment := range assigned {
@@ -197,12 +199,16 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
 			case places.take():
 				begun[id] = true
+				waiting.leave(id)
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, true, arrived) })
-			case options.Once && !assignment.GetLate(): // if it is late, its sender does not wait
+			case assignment.GetLate(): // its sender does not wait
+			case options.Once:
 				begun[id] = true
 				workers.Go(func() {
 					s.refuse(ctx, id, "the member receives one delivery, and that is another", func() bool { return true })
 				})
+			default:
+				waiting.join(id)
 			}
 		}
 		select {
@@ -371,7 +377,12 @@ func (r *receiving) update(change func()) {
 
 func (r *receiving) failed(reason string, cause error) Arrived {
 	again := errors.Is(cause, errNotKept) || errors.Is(cause, errYielded) || errors.Is(cause, errSuperseded)
-	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: cause.Error(), MayComeAgain: again}}
+	detail := cause.Error()
+	var known *DeliveryError
+	if errors.As(cause, &known) {
+		detail = known.Detail
+	}
+	return Arrived{Incoming: r.incoming, Bytes: r.has(), Err: &DeliveryError{Reason: reason, Detail: detail, MayComeAgain: again}}
 }
 
 var errNoDirectory = errors.New("this member takes streams alone: it has no directory to put this into")
@@ -402,8 +413,9 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		landing, err := r.begin(ctx)
 		switch {
 		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
-			r.place().landing.ask(r.created)
-			pause.For(ctx, busyPause) // another delivery of the same lands: once that is done, the object is here
+			if err := r.letLand(ctx); err != nil { // once that is done, the object is here
+				return r.failed(reasonOf(err), err)
+			}
 		case err != nil:
 			return r.failed(reasonOf(err), err)
 		default:
@@ -413,9 +425,6 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		}
 	}
 }
-
-// busyPause is how often to look whether another delivery of the same object is done.
-const busyPause = 200 * time.Millisecond
 
 // damagedPatience is how long a member waits to be fed by another agent after one gave it damaged bytes.
 const damagedPatience = 15 * time.Second

@@ -276,10 +276,6 @@ func (r *receiving) takeStream(ctx context.Context, to StreamWriter) Arrived {
 }
 
 func (r *receiving) failedStream(err error) Arrived {
-	var known *DeliveryError
-	if errors.As(err, &known) {
-		return r.failed(known.Reason, errors.New(known.Detail))
-	}
 	return r.failed(reasonOf(err), err)
 }
 
