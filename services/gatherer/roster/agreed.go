@@ -19,16 +19,18 @@ var ErrStale = errors.New("the policy was changed by somebody else meanwhile: re
 // Agreed is the policy, kept in a file. Its revision grows with each change, over restarts, too, so that whoever has read an earlier
 // policy cannot replace a later one.
 type Agreed struct {
-	file string
+	file  string
+	write func(name string, content []byte, mode os.FileMode) error
 
-	mu       sync.Mutex
+	setting  sync.Mutex // held over writes, however long they take; before mu
+	mu       sync.Mutex // never held over a write: sessions wait for those who read
 	policy   policy.Policy
 	revision uint64
 }
 
 // OpenPolicy reads the policy that was kept in a file; where there is none, first holds.
 func OpenPolicy(file string, first policy.Policy) (*Agreed, error) {
-	a := &Agreed{file: file, policy: first}
+	a := &Agreed{file: file, write: identity.WriteFile, policy: first}
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -50,7 +52,7 @@ func OpenPolicy(file string, first policy.Policy) (*Agreed, error) {
 func (a *Agreed) resume() error {
 	text, err := os.ReadFile(a.revisionFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return a.keepRevision(a.policy, 1)
+		return a.takeUp(1)
 	}
 	if err != nil {
 		return fmt.Errorf("read the policy's revision: %w", err)
@@ -61,19 +63,24 @@ func (a *Agreed) resume() error {
 	if now, err := recordOf(a.policy, a.revision); err != nil || now == string(text) {
 		return err
 	}
-	return a.keepRevision(a.policy, a.revision+1)
+	return a.takeUp(a.revision + 1)
 }
 
-// keepRevision makes a policy's revision durable, and goes on with it.
+// takeUp gives the policy that was found a revision.
+func (a *Agreed) takeUp(revision uint64) error {
+	a.revision = revision
+	return a.keepRevision(a.policy, revision)
+}
+
+// keepRevision makes a policy's revision durable.
 func (a *Agreed) keepRevision(of policy.Policy, revision uint64) error {
 	record, err := recordOf(of, revision)
 	if err == nil {
-		err = identity.WriteFile(a.revisionFile(), []byte(record), 0o600)
+		err = a.write(a.revisionFile(), []byte(record), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the policy's revision: %w", err)
 	}
-	a.revision = revision
 	return nil
 }
 
@@ -85,14 +92,15 @@ func recordOf(p policy.Policy, revision uint64) (string, error) {
 	return fmt.Sprintf("%d %x\n", revision, sha256.Sum256(text)), err
 }
 
-// Get returns the policy and its revision.
+// Get returns the policy and its revision. It never waits for the disk.
 func (a *Agreed) Get() (policy.Policy, uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.policy, a.revision
 }
 
-// Set replaces the policy if its revision is still read; zero replaces any. An equal policy keeps its revision.
+// Set replaces the policy if its revision is still read; zero replaces any. An equal policy keeps its revision. Until all is on the disk
+// the one before holds, with its revision.
 func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err error) {
 	if err := next.Validate(); err != nil {
 		return 0, err
@@ -101,22 +109,32 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 	if err != nil {
 		return 0, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if read != 0 && read != a.revision {
+	a.setting.Lock()
+	defer a.setting.Unlock()
+	before, revision := a.Get()
+	if read != 0 && read != revision {
 		return 0, ErrStale
 	}
 	// The number is kept first: whatever happens in between, no two policies have the same.
-	now, err := a.policy.Text()
+	now, err := before.Text()
 	if err == nil && !bytes.Equal(now, text) {
-		err = a.keepRevision(next, a.revision+1)
+		revision++
+		err = a.keepRevision(next, revision)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err := identity.WriteFile(a.file, text, 0o600); err != nil {
+	if err := a.write(a.file, text, 0o600); err != nil {
+		a.goOn(before, revision) // the number is used up
 		return 0, fmt.Errorf("keep policy: %w", err)
 	}
-	a.policy = next
-	return a.revision, nil
+	a.goOn(next, revision)
+	return revision, nil
+}
+
+// goOn has a policy and its revision hold.
+func (a *Agreed) goOn(now policy.Policy, revision uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.policy, a.revision = now, revision
 }

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/internal/policy"
 	"github.com/groupcast/groupcast/services/gatherer/roster"
@@ -131,6 +134,49 @@ func TestRevisionOfAPolicyThatWasNotKept(t *testing.T) {
 	a.restart()
 	a.isStale(second)
 	a.isStale(third)
+}
+
+// While a policy is written, however long the disk takes, whoever reads has the one before, with its revision. Both hold together: what
+// goes by a revision would not see the policy otherwise.
+func TestPolicyIsReadWhileAnotherIsWritten(t *testing.T) {
+	a := agree(t)
+	first := a.set(prefers(1), 0)
+	writes, goesOn := make(chan struct{}), make(chan struct{})
+	a.WriteWith(func() {
+		writes <- struct{}{}
+		<-goesOn
+	})
+	var setting errgroup.Group
+	setting.Go(func() error {
+		_, err := a.Set(prefers(2), first)
+		return err
+	})
+	for range 2 { // its revision, and the policy
+		<-writes
+		a.reads(prefers(1), first)
+		goesOn <- struct{}{}
+	}
+	if err := setting.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	a.reads(prefers(2), first+1)
+}
+
+// reads makes sure that who reads need not wait, and has a policy.
+func (a *agreement) reads(want policy.Policy, wantRevision uint64) {
+	a.Helper()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if now, revision := a.Get(); now.Default != want.Default || revision != wantRevision {
+			a.Errorf("%+v of revision %d is read, want %+v of %d", now, revision, want, wantRevision)
+		}
+	}()
+	select {
+	case <-read:
+	case <-time.After(20 * time.Second):
+		a.Fatal("who reads the policy waits for who sets it")
+	}
 }
 
 // With a revision that cannot be read the gatherer does not start.

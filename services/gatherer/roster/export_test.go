@@ -90,6 +90,15 @@ func (r *Roster) Arrive(client string, bytes uint64) {
 // SyncRegister has the register's file be synced by something else.
 func (r *Roster) SyncRegister(sync func(*os.File) error) { r.register.sync = sync }
 
+// WriteWith has something happen before each of a policy's files is written.
+func (a *Agreed) WriteWith(happens func()) {
+	write := a.write
+	a.write = func(name string, content []byte, mode os.FileMode) error {
+		happens()
+		return write(name, content, mode)
+	}
+}
+
 // Came says that bytes of an upload were written.
 func (u *Upload) Came(content []byte) error {
 	for len(content) > 0 {
