@@ -13,8 +13,11 @@ import (
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
-// ErrStale says that the policy has changed since it was read.
-var ErrStale = errors.New("the policy was changed by somebody else meanwhile: read it again")
+// Why a policy is not set.
+var (
+	ErrPolicy = errors.New("the policy is wrong")
+	ErrStale  = errors.New("the policy was changed by somebody else meanwhile: read it again")
+)
 
 // Agreed is the policy, kept in a file. Its revision grows with each change, over restarts, too, so that whoever has read an earlier
 // policy cannot replace a later one.
@@ -102,12 +105,9 @@ func (a *Agreed) Get() (policy.Policy, uint64) {
 // Set replaces the policy if its revision is still read; zero replaces any. An equal policy keeps its revision. Until all is on the disk
 // the one before holds, with its revision.
 func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err error) {
-	if err := next.Validate(); err != nil {
-		return 0, err
-	}
-	text, err := next.Text()
+	text, err := textOf(next)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", ErrPolicy, err)
 	}
 	a.setting.Lock()
 	defer a.setting.Unlock()
@@ -130,6 +130,18 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 	}
 	a.goOn(next, revision)
 	return revision, nil
+}
+
+// textOf returns a policy as it is written, if the next start can read that: a number near 2^64, for one, can be written and not read.
+func textOf(p policy.Policy) ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	text, err := p.Text()
+	if err == nil {
+		_, err = policy.Parse(text)
+	}
+	return text, err
 }
 
 // goOn has a policy and its revision hold.
