@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"path/filepath"
@@ -101,7 +102,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 // A request without a policy replaces none; an empty policy is one.
 func TestPolicyThatIsMissing(t *testing.T) {
 	before := policy.Policy{TrustLabels: true}
-	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), before)
+	agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "policy.yaml"), before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestPolicyThatIsWrong(t *testing.T) {
 		`link: "18446744073709551614B"`:        {LinkBytesPerSecond: math.MaxUint64 - 1},
 	} {
 		file := filepath.Join(t.TempDir(), "policy.yaml")
-		agreed, err := roster.OpenPolicy(file, policy.Policy{TrustLabels: true})
+		agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), file, policy.Policy{TrustLabels: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestPolicyThatIsWrong(t *testing.T) {
 		if now, revision := agreed.Get(); !now.TrustLabels || revision != before {
 			t.Errorf("the policy is %+v of revision %d, after %d", now, revision, before)
 		}
-		if _, err := roster.OpenPolicy(file, policy.Policy{}); err != nil {
+		if _, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), file, policy.Policy{}); err != nil {
 			t.Errorf("the next start: %v", err)
 		}
 	}

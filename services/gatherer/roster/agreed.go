@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
+	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/policy"
 )
 
@@ -22,6 +25,7 @@ var (
 // Agreed is the policy, kept in a file. Its revision grows with each change, over restarts, too, so that whoever has read an earlier
 // policy cannot replace a later one.
 type Agreed struct {
+	log   *slog.Logger
 	file  string
 	write func(name string, content []byte, mode os.FileMode) error
 
@@ -32,8 +36,8 @@ type Agreed struct {
 }
 
 // OpenPolicy reads the policy that was kept in a file; where there is none, first holds.
-func OpenPolicy(file string, first policy.Policy) (*Agreed, error) {
-	a := &Agreed{file: file, write: identity.WriteFile, policy: first}
+func OpenPolicy(log *slog.Logger, file string, first policy.Policy) (*Agreed, error) {
+	a := &Agreed{log: log, file: file, write: identity.WriteFile, policy: first}
 	text, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -69,10 +73,16 @@ func (a *Agreed) resume() error {
 	return a.takeUp(a.revision + 1)
 }
 
-// takeUp gives the policy that was found a revision.
+// takeUp gives the policy that was found a revision. Where there is no room to keep it, the number is by the clock: the next start does
+// not know of it, and may go back to a smaller one, but gives none that another policy has had, unless the clock was set back.
 func (a *Agreed) takeUp(revision uint64) error {
+	err := a.keepRevision(a.policy, revision)
+	if noroom.Is(err) {
+		revision, err = max(revision, uint64(time.Now().UnixMicro())), nil
+		a.log.Warn("the disk has no room for the revision of the policy, which was changed: it is kept when a policy is set", "revision", revision, "file", a.revisionFile())
+	}
 	a.revision = revision
-	return a.keepRevision(a.policy, revision)
+	return err
 }
 
 // keepRevision makes a policy's revision durable.
@@ -117,11 +127,13 @@ func (a *Agreed) Set(next policy.Policy, read uint64) (revision uint64, err erro
 	}
 	// The number is kept first: whatever happens in between, no two policies have the same.
 	now, err := before.Text()
-	if err == nil && !bytes.Equal(now, text) {
-		revision++
-		err = a.keepRevision(next, revision)
-	}
 	if err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(now, text) {
+		revision++
+	}
+	if err := a.keepRevision(next, revision); err != nil { // also of an equal policy: at the start there may have been no room
 		return 0, err
 	}
 	if err := a.write(a.file, text, 0o600); err != nil {
