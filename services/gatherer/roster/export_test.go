@@ -77,6 +77,18 @@ type lander struct {
 
 func (l lander) Landed(upTo uint64) error { return l.land(l.Sink, upTo) }
 
+// PlaceWith has what comes to uploads that are opened from now on go where something else says.
+func (r *Roster) PlaceWith(place func(to sink.Sink, offset uint64) (link.Place, int64, error)) {
+	r.landIn(func(to sink.Sink) sink.Sink { return placer{to, place} })
+}
+
+type placer struct {
+	sink.Sink
+	place func(sink.Sink, uint64) (link.Place, int64, error)
+}
+
+func (p placer) Place(offset uint64) (link.Place, int64, error) { return p.place(p.Sink, offset) }
+
 // IsAsked reports whether the upload was asked to finish.
 func (u *Upload) IsAsked() bool { return u.isFinishing() }
 
