@@ -42,6 +42,7 @@ type Conn struct {
 	told Answer   // what the parent was told together with the hello
 
 	sent, received atomic.Uint64 // bytes of payload
+	storing        atomic.Bool   // what came waits for its disk
 
 	sending sync.Mutex
 	slow    *rate.Limiter // of payload, if the kernel does not keep the rate
@@ -114,6 +115,9 @@ func (c *Conn) setUnsent(bytes uint64) error {
 
 // Received returns how many bytes of payload have come; it may be called after the connection has ended.
 func (c *Conn) Received() uint64 { return c.received.Load() }
+
+// IsStoring reports whether what came waits for its disk, however long that takes. Meanwhile nothing more is read.
+func (c *Conn) IsStoring() bool { return c.storing.Load() }
 
 // Info returns what the kernel knows of the connection; nil if it is not the kernel's, or
 // has ended.

@@ -48,6 +48,15 @@ func (c *Conn) excuse(since time.Time) {
 	}
 }
 
+// store has what came written. The time is not the neighbour's.
+func (c *Conn) store(write func()) {
+	begun := time.Now()
+	c.storing.Store(true)
+	write()
+	c.storing.Store(false)
+	c.excuse(begun)
+}
+
 // receive moves payload to where it belongs, at most a chunk, and returns how many bytes it moved.
 // If both the connection and the file are the kernel's, the bytes never leave it.
 func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
@@ -120,9 +129,9 @@ func (c *Conn) copyTo(to io.Writer, length int64, enough func(moved int64) bool)
 		var filled int
 		filled, err = c.fill(part)
 		if filled > 0 {
-			begun := time.Now()
-			written, failed := to.Write(part[:filled])
-			c.excuse(begun)
+			var written int
+			var failed error
+			c.store(func() { written, failed = to.Write(part[:filled]) })
 			moved += int64(written)
 			switch {
 			case errors.Is(failed, os.ErrClosed), errors.Is(failed, wire.ErrProtocol): // the bytes have come on another stripe, or belong nowhere

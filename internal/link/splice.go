@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,7 +68,7 @@ func (c *Conn) splice(to Place, socket *net.TCPConn, length int64, enough func(m
 	if err != nil { // too many files are open: that is not the neighbour's fault, and a buffer will do
 		return c.copyTo(to.writer(), length, enough)
 	}
-	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, excuse: c.excuse}
+	s := &splicing{pipe: p, to: file, at: to.At, length: length, left: length, enough: enough, full: to.Full, store: c.store}
 	err = raw.Read(s.step)
 	if s.held > 0 { // bytes in it that nobody wants
 		p.close()
@@ -89,7 +88,7 @@ type splicing struct {
 	held   int   // bytes in the pipe
 	enough func(moved int64) bool
 	full   func() bool // see Place
-	excuse func(since time.Time)
+	store  func(write func())
 	err    error
 }
 
@@ -110,17 +109,15 @@ func (s *splicing) step(fd uintptr) (done bool) {
 			return true
 		}
 		s.held = int(n)
-		begun := time.Now()
-		if !s.empty() {
+		if s.store(s.empty); s.err != nil {
 			return true
 		}
-		s.excuse(begun)
 	}
 	return true
 }
 
 // empty moves what is in the pipe into the file.
-func (s *splicing) empty() bool {
+func (s *splicing) empty() {
 	err := s.to.Control(func(fd uintptr) {
 		for s.held > 0 && s.err == nil {
 			s.write(int(fd))
@@ -129,7 +126,6 @@ func (s *splicing) empty() bool {
 	if err != nil { // the file is closed: what belongs there has come on another stripe
 		s.err = err
 	}
-	return s.err == nil
 }
 
 func (s *splicing) write(fd int) {

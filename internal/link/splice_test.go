@@ -163,15 +163,21 @@ func TestSpliceExcusesTheDisk(t *testing.T) {
 	filler := file.Name() + "-filler"
 	testdisk.Fill(t, filler)
 	const takes = 100 * time.Millisecond
+	conn := &Conn{raw: child, data: child}
 	full := func() bool {
+		if !conn.IsStoring() {
+			t.Error("what came does not wait for its disk")
+		}
 		time.Sleep(takes)
 		return os.Remove(filler) == nil
 	}
-	conn := &Conn{raw: child, data: child}
 	conn.expectProgress()
 	before := conn.deadline
 	if moved, err := conn.receive(Place{File: file, Full: full}, 1<<20); moved != 100 || err != nil {
 		t.Fatalf("%d bytes, %v", moved, err)
+	}
+	if conn.IsStoring() {
+		t.Error("what was written waits for its disk")
 	}
 	if conn.deadline.Sub(before) < takes {
 		t.Errorf("of %v the neighbour was given %v", takes, conn.deadline.Sub(before))

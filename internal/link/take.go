@@ -120,7 +120,9 @@ func (t *Taking) data(conn *Conn, header wire.Header) error {
 		return fmt.Errorf("%w: DATA beyond the credit of %d", wire.ErrProtocol, credit)
 	}
 	for left > 0 {
+		conn.storing.Store(true) // the store may wait for its disk before it knows
 		to, most, err := t.place(at, left)
+		conn.storing.Store(false)
 		if err != nil {
 			return err
 		}

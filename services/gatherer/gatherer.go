@@ -145,7 +145,7 @@ func openRoster(env daemon.Env, config *Config, revocations *revocation.List, gr
 	if err != nil {
 		return nil, fmt.Errorf("policy.first: %w", err)
 	}
-	agreed, err := roster.OpenPolicy(config.Policy.File, before)
+	agreed, err := roster.OpenPolicy(env.Log, config.Policy.File, before)
 	if err != nil {
 		return nil, err
 	}

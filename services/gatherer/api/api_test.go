@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,7 +90,7 @@ func names(roles []identity.Role) string {
 func TestErrorsHaveCodes(t *testing.T) {
 	for _, err := range []error{
 		roster.ErrSession, roster.ErrUpload, roster.ErrName, roster.ErrNoName, roster.ErrLabels, roster.ErrRefused, roster.ErrKept, roster.ErrCrowded, roster.ErrStored, roster.ErrUnfinished,
-		roster.ErrStopping, roster.ErrStale, gathered.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
+		roster.ErrStopping, roster.ErrPolicy, roster.ErrStale, gathered.ErrPath, revocation.ErrRevoked, revocation.ErrUnsure, grant.ErrUnsure, object.ErrName, object.ErrDamaged, noroom.Err, object.ErrBusy,
 		roster.ErrDisk, roster.ErrUnwritable, roster.ErrUncounted,
 	} {
 		if code := status.Code(api.ToStatus(fmt.Errorf("open: %w", err))); code == codes.Internal || code == codes.Unknown {
@@ -100,7 +102,7 @@ func TestErrorsHaveCodes(t *testing.T) {
 // A request without a policy replaces none; an empty policy is one.
 func TestPolicyThatIsMissing(t *testing.T) {
 	before := policy.Policy{TrustLabels: true}
-	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), before)
+	agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "policy.yaml"), before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,5 +114,31 @@ func TestPolicyThatIsMissing(t *testing.T) {
 	_, err = server.SetPolicy(t.Context(), &gatherv1.SetPolicyRequest{Policy: &gatherv1.Policy{}})
 	if now, _ := agreed.Get(); err != nil || now.TrustLabels {
 		t.Errorf("%v, and the policy is %+v", err, now)
+	}
+}
+
+// A policy that is wrong replaces none, and what is wrong is named, also if it can be written and the next start could not read it.
+func TestPolicyThatIsWrong(t *testing.T) {
+	for says, wrong := range map[string]*gatherv1.Policy{
+		"minimum 2B is more than target 1B":    {DefaultShare: &gatherv1.Share{TargetBytesPerSecond: 1, MinimumBytesPerSecond: 2}},
+		`default.max: "18446744073709551615B"`: {DefaultShare: &gatherv1.Share{MaxBytesPerSecond: math.MaxUint64}},
+		`link: "18446744073709551614B"`:        {LinkBytesPerSecond: math.MaxUint64 - 1},
+	} {
+		file := filepath.Join(t.TempDir(), "policy.yaml")
+		agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), file, policy.Policy{TrustLabels: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, before := agreed.Get()
+		_, err = (&api.Server{Policy: agreed}).SetPolicy(t.Context(), &gatherv1.SetPolicyRequest{Policy: wrong})
+		if answer := api.ToStatus(err); status.Code(answer) != codes.InvalidArgument || !strings.Contains(fmt.Sprint(answer), says) {
+			t.Errorf("%v, want %s", answer, says)
+		}
+		if now, revision := agreed.Get(); !now.TrustLabels || revision != before {
+			t.Errorf("the policy is %+v of revision %d, after %d", now, revision, before)
+		}
+		if _, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), file, policy.Policy{}); err != nil {
+			t.Errorf("the next start: %v", err)
+		}
 	}
 }

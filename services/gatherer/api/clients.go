@@ -76,9 +76,6 @@ func (s *Server) SetPolicy(_ context.Context, request *gatherv1.SetPolicyRequest
 		return nil, fmt.Errorf("%w: policy: is missing", errInvalid)
 	}
 	next := policy.Of(request.GetPolicy())
-	if err := next.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errInvalid, err)
-	}
 	revision, err := s.Policy.Set(next, request.GetRevision())
 	if err != nil {
 		return nil, err

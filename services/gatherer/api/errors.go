@@ -48,6 +48,7 @@ var codesOf = []daemon.Code{
 	{Err: roster.ErrTooMuch, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: gathered.ErrBundle, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: gathered.ErrPath, Code: codes.InvalidArgument, Reason: "PATH_REFUSED"},
+	{Err: roster.ErrPolicy, Code: codes.InvalidArgument, Reason: "INVALID"},
 	{Err: roster.ErrStale, Code: codes.Aborted, Reason: "POLICY_CHANGED"},
 	{Err: unix.ENOTDIR, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},
 	{Err: object.ErrName, Code: codes.FailedPrecondition, Reason: "NAME_TAKEN"},

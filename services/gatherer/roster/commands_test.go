@@ -95,7 +95,7 @@ func TestCommandsAreBounded(t *testing.T) {
 func TestCommandsEndWithTheGatherer(t *testing.T) {
 	dir := memory(t)
 	begun := filepath.Join(t.TempDir(), "begun")
-	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
+	agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "policy.yaml"), policy.Policy{})
 	env := roster.Env{Log: slog.New(slog.DiscardHandler), Dir: dir, Policy: agreed, Grace: time.Minute}
 	run("echo $$ >> " + begun + "; sleep 600 & echo $! >> " + begun + ".children; wait")(&env)
 	f := &fixture{T: t, policy: agreed}

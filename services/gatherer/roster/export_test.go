@@ -77,6 +77,18 @@ type lander struct {
 
 func (l lander) Landed(upTo uint64) error { return l.land(l.Sink, upTo) }
 
+// PlaceWith has what comes to uploads that are opened from now on go where something else says.
+func (r *Roster) PlaceWith(place func(to sink.Sink, offset uint64) (link.Place, int64, error)) {
+	r.landIn(func(to sink.Sink) sink.Sink { return placer{to, place} })
+}
+
+type placer struct {
+	sink.Sink
+	place func(sink.Sink, uint64) (link.Place, int64, error)
+}
+
+func (p placer) Place(offset uint64) (link.Place, int64, error) { return p.place(p.Sink, offset) }
+
 // IsAsked reports whether the upload was asked to finish.
 func (u *Upload) IsAsked() bool { return u.isFinishing() }
 
@@ -89,6 +101,15 @@ func (r *Roster) Arrive(client string, bytes uint64) {
 
 // SyncRegister has the register's file be synced by something else.
 func (r *Roster) SyncRegister(sync func(*os.File) error) { r.register.sync = sync }
+
+// WriteWith has something happen before each of a policy's files is written.
+func (a *Agreed) WriteWith(happens func()) {
+	write := a.write
+	a.write = func(name string, content []byte, mode os.FileMode) error {
+		happens()
+		return write(name, content, mode)
+	}
+}
 
 // Came says that bytes of an upload were written.
 func (u *Upload) Came(content []byte) error {

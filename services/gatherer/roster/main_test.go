@@ -35,7 +35,7 @@ type fixture struct {
 func start(t *testing.T, now policy.Policy, change func(*roster.Env)) *fixture {
 	t.Helper()
 	dir := memory(t)
-	agreed, err := roster.OpenPolicy(filepath.Join(t.TempDir(), "policy.yaml"), now)
+	agreed, err := roster.OpenPolicy(slog.New(slog.DiscardHandler), filepath.Join(t.TempDir(), "policy.yaml"), now)
 	f := &fixture{T: t, policy: agreed}
 	f.must(err)
 	f.free.Store(1 << 30)

@@ -367,11 +367,16 @@ func (u *Upload) broughtAt() time.Time {
 	return u.brought
 }
 
-// isHeldUp reports whether the client waits for the gatherer: all that was asked for has come, or the upload is being finished. A stream
-// of a client that has all that it may have waits for the client to remove something.
+// isHeldUp reports whether the client waits for the gatherer: what came waits for the disk, all that was asked for has come, or the upload
+// is being finished. A stream of a client that has all that it may have waits for the client to remove something.
 func (u *Upload) isHeldUp() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	for _, one := range u.conns {
+		if one.conn.IsStoring() { // more than is known to have come may be in the socket
+			return true
+		}
+	}
 	usedUp := u.spec.Stream && u.client.allowed.isShort()
 	return u.finished != nil || u.end == nil && u.granted <= u.came && u.granted < u.limit && !usedUp
 }
