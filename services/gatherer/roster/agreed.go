@@ -79,7 +79,7 @@ func (a *Agreed) takeUp(revision uint64) error {
 	err := a.keepRevision(a.policy, revision)
 	if noroom.Is(err) {
 		revision, err = max(revision, uint64(time.Now().UnixMicro())), nil
-		a.log.Warn("the disk has no room for the revision of the policy, which was changed: it is kept when a policy is set", "revision", revision, "file", a.revisionFile())
+		a.log.Warn("the disk has no room for the revision of the policy: it is kept when a policy is set", "revision", revision, "file", a.revisionFile())
 	}
 	a.revision = revision
 	return err
