@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -415,6 +416,12 @@ func (u *Upload) admitsLocked(peer identity.ID, ticket []byte) bool {
 	return u.peer == peer && subtle.ConstantTimeCompare(ticket, u.ticket) == 1
 }
 
+// linkTime is how long a link waits for the one before it, which can be in a write to a disk that hangs. Its client has given up by then,
+// and comes again: were it waited for, connections would pile up until the disk is back.
+const linkTime = 5 * time.Second
+
+var errLinked = errors.New("the link before it has not ended, as what it brought waits for the disk")
+
 // begin waits until the last link has ended, and makes a new one that goes on from there. Meanwhile the upload may have been closed,
 // have failed, or have a new ticket: whatever cut the last link then could not cut this one.
 func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Taking, from uint64, err error) {
@@ -425,6 +432,8 @@ func (u *Upload) begin(ctx context.Context, asked *link.Asked) (taking *link.Tak
 		return nil, 0, ctx.Err()
 	case <-u.stopped:
 		return nil, 0, ErrUpload
+	case <-time.After(linkTime):
+		return nil, 0, errLinked
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
