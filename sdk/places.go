@@ -5,9 +5,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // places bounds how many deliveries are received at once: a late member may be assigned thousands that are kept.
@@ -46,49 +43,5 @@ func (p *places) giveBack() {
 	select {
 	case p.free <- struct{}{}:
 	default: // there is a token already
-	}
-}
-
-// queue is the deliveries that wait for a place, and whose senders wait for them. Each report says that they get on, as one that reads what
-// is here: else managers would fail them after a minute, as nothing comes to them. It is used by one goroutine.
-type queue struct {
-	attendance *attendance
-	waiting    map[string]bool
-}
-
-func newQueue(attendance *attendance) *queue {
-	return &queue{attendance, make(map[string]bool)}
-}
-
-func (q *queue) join(id string) {
-	if q.waiting[id] {
-		return
-	}
-	q.waiting[id] = true
-	var waits pulse.Pulse
-	q.attendance.attend(id, func() *groupv1.DeliveryReport {
-		waits.Beat()
-		assignment, _ := q.attendance.assignment(id)
-		return &groupv1.DeliveryReport{Delivery: id, TreeVersion: assignment.GetTreeVersion(), Reads: waits.Beats()}
-	})
-}
-
-func (q *queue) leave(id string) {
-	if q.waiting[id] {
-		delete(q.waiting, id)
-		q.attendance.forget(id)
-	}
-}
-
-// leaveBut has all leave that are not assigned any more, or have ended.
-func (q *queue) leaveBut(assigned []*groupv1.Assignment) {
-	still := make(map[string]bool, len(assigned))
-	for _, assignment := range assigned {
-		still[assignment.GetDelivery()] = !assignment.GetEnded()
-	}
-	for id := range q.waiting {
-		if !still[id] {
-			q.leave(id)
-		}
 	}
 }

@@ -2010,7 +2010,7 @@ type DeliveryReport struct {
 	// come meanwhile are lost to it; of a directory with hashes: it finds out what it has already. RELAY: so do all that it feeds.
 	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
 	// RECEIVE: how often it has got on with reading what it has of the object already, or with waiting for the root to compare that with, or for
-	// another delivery of the same that lands, or for its turn among others, which may take longer than anybody waits for bytes.
+	// another delivery of the same that lands, which may take longer than anybody waits for bytes.
 	Reads uint64 `protobuf:"varint,16,opt,name=reads,proto3" json:"reads,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
