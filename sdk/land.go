@@ -84,11 +84,12 @@ func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
 // busyPause is how often to look whether another delivery of the same object is done.
 const busyPause = 200 * time.Millisecond
 
-// letLand waits a while for another delivery of the same object to land, and returns why this one has ended if it has. Meanwhile this counts
-// as reading what is here: else managers would fail it after a minute, as nothing comes to it.
+// letLand waits a while for another delivery of the same object to land, and returns why this one has ended if it has. While that other
+// gets on, this counts as reading what is here: else managers would fail it after a minute, as nothing comes to it.
 func (r *receiving) letLand(ctx context.Context) error {
-	r.place().landing.ask(r.created)
-	r.reading.Beat()
+	if r.place().landing.ask(r.created) {
+		r.reading.Beat()
+	}
 	ctx, done := context.WithTimeout(ctx, busyPause)
 	defer done()
 	assignment, err := r.session.attendance.await(ctx, r.id, isOver)

@@ -55,8 +55,8 @@ func TestWaitingForTheSendersHashEnds(t *testing.T) {
 	}
 }
 
-// While another delivery of the same lands at a member, nothing comes of this one. It gets on all that time, as far as anybody knows who
-// would fail it for that. Once it is canceled, it ends.
+// While another delivery of the same lands at a member, nothing comes of this one. It gets on for as long as that other does, as far as
+// anybody knows who would fail it for that, and no longer. Once it is canceled, it ends.
 func TestWaitingForAnotherDeliveryOfTheSameIsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receivingOf(t.TempDir(), object.Info{Name: "it", Kind: object.File, Length: 6, Mode: 0o600}, []byte("behind"))
@@ -65,14 +65,23 @@ func TestWaitingForAnotherDeliveryOfTheSameIsProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = lands.Keep() }()
+		other := receivingOf(r.options.Into, r.info, []byte("behind"))
+		_, release := r.place().landing.take(t.Context(), other)
+		defer release()
 		ended := make(chan Arrived, 1)
 		go func() { ended <- r.receive(t.Context()) }()
 		for begun := time.Now(); time.Since(begun) < 11*time.Minute; {
 			before := r.standing().GetReads()
+			other.update(func() { other.moved = time.Now() })
 			time.Sleep(30 * time.Second) // half of what managers wait
 			if r.standing().GetReads() == before {
 				t.Fatalf("nothing has got on after %v", time.Since(begun))
 			}
+		}
+		stands := r.standing().GetReads()
+		time.Sleep(time.Hour)
+		if got := r.standing().GetReads() - stands; got > 0 {
+			t.Errorf("it has got on %d times beside one that stands", got)
 		}
 		r.session.attendance.assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: "d", Ended: true, Reason: "canceled", Detail: "by its sender"}}})
 		synctest.Wait()

@@ -113,11 +113,17 @@ func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Co
 	}
 }
 
-// ask has an earlier delivery give up its turn if nothing comes of it.
-func (t *landingTurn) ask(created time.Time) {
+// ask reports whether the delivery that has its turn gets on. If nothing comes of it, and it is an earlier one, it has to give up its turn.
+// Of one that another process lands nothing is known.
+func (t *landingTurn) ask(created time.Time) (getsOn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.holder != nil && t.holder.created.Before(created) && t.holder.still() >= stalled {
+	if t.holder == nil {
+		return false
+	}
+	getsOn = t.holder.still() < stalled
+	if !getsOn && t.holder.created.Before(created) {
 		t.yielded(errYielded)
 	}
+	return getsOn
 }

@@ -64,7 +64,8 @@ func (d Way) Shape() link.Shape {
 }
 
 // Read tells counts and queue. Of a plain link it tells what the kernel counts: the frames that
-// were carried, with their Ethernet headers; of one by the kernel, the packets that were carried.
+// were carried, with their Ethernet headers; of one by the kernel, the packets that were carried,
+// whatever was lost behind it or had no room before it.
 func (d Way) Read() link.Reading {
 	if way, err := d.direction(); err == nil {
 		return way.Read()

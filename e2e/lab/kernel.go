@@ -33,6 +33,9 @@ func (w *Link) checkKernel() error {
 		if shape != (link.Shape{Rate: shape.Rate, Queue: shape.Queue, MTU: shape.MTU, Loss: shape.Loss}) || shape.Rate == 0 {
 			return fmt.Errorf("the kernel keeps a rate, a queue, an MTU and loss, and no other part of %+v", shape)
 		}
+		if shape.Queue.Packets > 0 && shape.Queue.Bytes > 0 {
+			return fmt.Errorf("the kernel bounds a queue in packets or in bytes, and not in both, as of %+v", shape)
+		}
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func (l *Landing) checkUnread(claimed uint64) error {
 		return nil // whoever reads it finds out what is wrong
 	}
 	const block = 512 // in which stat counts
-	there := min(max(claimed, uint64(written.Blocks)*block), l.info.Length)
+	unclaimed := uint64(written.Size) - min(uint64(written.Size), claimed)
+	there := min(claimed+min(uint64(written.Blocks)*block, unclaimed), l.info.Length)
 	return l.checkRoom(l.info.needs(there), 0)
 }
 

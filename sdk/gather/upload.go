@@ -79,7 +79,7 @@ type upload struct {
 	opened func(offset uint64) error
 	// end returns length and root of all, once all was sent.
 	end func(ctx context.Context) (link.End, error)
-	// differs says that what is at the gatherer already was found to be another: it is not compared again while there is no room.
+	// differs says that what is at the gatherer already was found to be another: it is not compared again until it can be replaced.
 	differs bool
 	// asked is how the gatherer was asked to finish it, as long as it is not known what came of that.
 	asked *gatherv1.FinishUploadRequest
@@ -205,19 +205,13 @@ func (u *upload) release() {
 	delete(u.client.running, u.spec.GetPath())
 }
 
-// isFull reports whether an error says that the gatherer's disk has no room.
-func isFull(err error) bool {
-	var known *sdk.Error
-	return errors.As(err, &known) && known.Reason == "DISK_FULL"
-}
-
 // hinder notes why the upload cannot be opened now, for the progress.
 func (u *upload) hinder(err error) {
 	var known *sdk.Error
 	u.client.mu.Lock()
 	defer u.client.mu.Unlock()
 	u.hindered, u.hinderedBy = "", ""
-	if errors.As(err, &known) && isFull(err) {
+	if errors.As(err, &known) && known.Reason == "DISK_FULL" {
 		u.hindered, u.hinderedBy = "disk_full", known.Message
 	}
 }
@@ -326,9 +320,8 @@ func (u *upload) open(ctx context.Context, session string) (*gatherv1.OpenUpload
 		request.Replace = true
 		answer, err = u.client.rpc.OpenUpload(ctx, request)
 	}
-	err = sdk.Reported(err)
-	u.differs = request.Replace && isFull(err)
-	return answer, err
+	u.differs = request.Replace && err != nil
+	return answer, sdk.Reported(err)
 }
 
 // finish has the gatherer make the upload durable. That may take longer than one call lasts.
