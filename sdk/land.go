@@ -81,6 +81,20 @@ func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
 	return landing, err
 }
 
+// beginInTurn begins to land the object once no other delivery of the same does, and reports whether it has waited for one.
+func (r *receiving) beginInTurn(ctx context.Context) (landing *object.Landing, waited bool, err error) {
+	for {
+		landing, err = r.begin(ctx)
+		if !errors.Is(err, object.ErrBusy) || ctx.Err() != nil {
+			return landing, waited, err
+		}
+		if err := r.letLand(ctx); err != nil {
+			return nil, false, err
+		}
+		waited = true
+	}
+}
+
 // busyPause is how often to look whether another delivery of the same object is done.
 const busyPause = 200 * time.Millisecond
 

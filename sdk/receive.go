@@ -344,11 +344,11 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	return report
 }
 
-// still returns for how long nothing has come.
+// still returns for how long nothing has come, of what has yet to come.
 func (r *receiving) still() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.comparing {
+	if r.comparing || r.offset == r.info.Length {
 		return 0
 	}
 	return time.Since(r.moved)
@@ -404,18 +404,20 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 		if one, is := r.alreadyHere(ctx); is {
 			return one
 		}
-		landing, err := r.begin(ctx)
-		switch {
-		case errors.Is(err, object.ErrBusy) && ctx.Err() == nil:
-			if err := r.letLand(ctx); err != nil { // once that is done, the object is here
-				return r.failed(reasonOf(err), err)
-			}
-		case err != nil:
-			return r.failed(reasonOf(err), err)
-		default:
-			if one, again := r.land(ctx, landing); !again {
+		landing, waited, err := r.beginInTurn(ctx)
+		if waited { // what it has waited for may have put the object here
+			if one, is := r.alreadyHere(ctx); is {
+				if err == nil {
+					_ = landing.Remove() // Sweep removes what is left
+				}
 				return one
 			}
+		}
+		if err != nil {
+			return r.failed(reasonOf(err), err)
+		}
+		if one, again := r.land(ctx, landing); !again {
+			return one
 		}
 	}
 }

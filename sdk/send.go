@@ -389,10 +389,10 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	err = feeding.Run(conn)
 	sent, landed := feeding.Carried()
 	o.session.client.log.Debug("a link was used", "member", o.session.member.Name, "delivery", o.id, "child", child.GetName(), "sent_bytes", sent, "landed_bytes", landed, "end", err)
-	if err != nil {
-		return cmp.Or(from.usable(), err) // a source that has shrunk breaks the link, too
+	if err != nil && !link.IsElsewhere(err) { // a look at a large source takes long
+		return cmp.Or(from.usable(), err) // one that has shrunk breaks the link, too
 	}
-	return nil
+	return err
 }
 
 // outlet is which agent the sender feeds, and what the links to it have carried.

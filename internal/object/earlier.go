@@ -18,6 +18,7 @@ type Earlier struct {
 	reader    pieceReader
 	elsewhere map[string]string // from the paths of files that land to those where they are compared, if these are others
 	runs      []run
+	forgets   uint64 // how much it forgot last
 }
 
 // run is what an earlier directory has of an object: the bytes between two offsets.
@@ -127,7 +128,7 @@ func (e *Earlier) Next(offset uint64) (from, to uint64) {
 }
 
 // Take lands what the earlier directory has from the landing's offset on, until the run ends. If that has changed since it was
-// compared, it stops there, and the rest of the run has to come. It calls landed after each piece.
+// compared, it stops there, and what follows has to come. It calls landed after each piece.
 func (e *Earlier) Take(ctx context.Context, l *Landing, landed func()) error {
 	offset := l.Offset()
 	from, to := e.Next(offset)
@@ -175,9 +176,17 @@ func (e *Earlier) takeFile(ctx context.Context, l *Landing, now *entry, position
 	return nil
 }
 
-// forget forgets the rest of the run that an offset is in.
+// forgetsFirst is how much of a run is forgotten as a piece of it is another by now; the next time it is twice as much, and so on: where
+// much has changed, or the whole directory is gone, that is not found out piece by piece.
+const forgetsFirst = 4 << 20
+
+// forget forgets what comes next in the run that an offset is in.
 func (e *Earlier) forget(offset uint64) {
-	e.runs = slices.DeleteFunc(e.runs, func(has run) bool { return has.from <= offset && offset < has.to })
+	e.forgets = max(2*e.forgets, forgetsFirst)
+	i := sort.Search(len(e.runs), func(i int) bool { return e.runs[i].to > offset })
+	if e.runs[i].from = offset + e.forgets; e.runs[i].from >= e.runs[i].to {
+		e.runs = slices.Delete(e.runs, i, i+1)
+	}
 }
 
 // Close ends it, and leaves what is there as it is.

@@ -180,6 +180,50 @@ func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
 	}
 }
 
+// Of a long run not all has to come because of one piece that changes after it was compared; of a directory that is gone, all does soon.
+func TestWhatChangesCostsNoMoreThanItsPart(t *testing.T) {
+	const mebibyte = 1 << 20
+	from, to := t.TempDir(), t.TempDir()
+	files := map[string]string{"it/a": block('a', 16), "it/b": block('b', 512)}
+	plant(t, to, files)
+	plant(t, from, files)
+	source := openHashed(t, filepath.Join(from, "it"))
+	landing := land(t, to, source.Info())
+	if err := errors.Join(deliver(source, landing, landing.Head(), whole), deliver(source, landing, landing.Head(), whole)); err != nil {
+		t.Fatal(err)
+	}
+	earlier, err := landing.Earlier(t.Context())
+	if err == nil {
+		err = earlier.Compare(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer earlier.Close()
+	end := source.Info().Length
+	if err := os.Remove(filepath.Join(to, "it/b")); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []uint64{4 * mebibyte, 8 * mebibyte, 16 * mebibyte} {
+		if err := earlier.Take(t.Context(), landing, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		stopped := landing.Offset()
+		if begin, until := earlier.Next(stopped); begin != stopped+lost || until != end {
+			t.Fatalf("after %d there is something from %d to %d, want from %d to %d", stopped, begin, until, stopped+lost, end)
+		}
+		if err := deliver(source, landing, stopped+lost, whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := earlier.Take(t.Context(), landing, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if begin, _ := earlier.Next(landing.Offset()); begin != end {
+		t.Errorf("there is something from %d on, though all is gone", begin)
+	}
+}
+
 // A directory that is there already is found by its root, with hashes, too; what is as long and not the same is not.
 func TestHashedDirectoryIsFound(t *testing.T) {
 	for name, change := range map[string]func(string) error{
