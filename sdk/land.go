@@ -23,7 +23,7 @@ func (r *receiving) alreadyHere(ctx context.Context) (one Arrived, is bool) {
 		return Arrived{}, false
 	}
 	defer found.Close()
-	found.Recall(r.seen) // while another delivery of the object lands, this is asked again and again
+	found.Recall(r.seen) // another delivery of the object may have landed meanwhile, and this be asked again
 	root, there, err := found.Root(ctx)
 	if err != nil || !there {
 		return Arrived{}, false
@@ -84,7 +84,9 @@ func (r *receiving) begin(ctx context.Context) (*object.Landing, error) {
 // beginInTurn begins to land the object once no other delivery of the same does, and reports whether it has waited for one.
 func (r *receiving) beginInTurn(ctx context.Context) (landing *object.Landing, waited bool, err error) {
 	for {
+		ended := r.place().landing.begin(r)
 		landing, err = r.begin(ctx)
+		ended()
 		if !errors.Is(err, object.ErrBusy) || ctx.Err() != nil {
 			return landing, waited, err
 		}

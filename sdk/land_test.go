@@ -83,6 +83,12 @@ func TestWaitingForAnotherDeliveryOfTheSameIsProgress(t *testing.T) {
 		if got := r.standing().GetReads() - stands; got > 0 {
 			t.Errorf("it has got on %d times beside one that stands", got)
 		}
+		begun := r.place().landing.begin(other)
+		time.Sleep(time.Minute)
+		if r.standing().GetReads() == stands {
+			t.Error("it has not got on beside one that reads what is there before it lands")
+		}
+		begun()
 		r.session.attendance.assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: "d", Ended: true, Reason: "canceled", Detail: "by its sender"}}})
 		synctest.Wait()
 		select {

@@ -86,7 +86,23 @@ type landingTurn struct {
 	mu      sync.Mutex
 	holder  *receiving
 	yielded func(error)
-	landing int // how many deliveries land something, of whatever object
+	landing int                      // how many deliveries land something, of whatever object
+	begins  map[*receiving]time.Time // those that begin to land, since when: for long if much is there that they have to read
+}
+
+// begin notes that a delivery begins to land, until ended is called.
+func (t *landingTurn) begin(r *receiving) (ended func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begins == nil {
+		t.begins = make(map[*receiving]time.Time)
+	}
+	t.begins[r] = time.Now()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.begins, r)
+	}
 }
 
 func (t *landingTurn) isTaken() bool {
@@ -118,12 +134,15 @@ func (t *landingTurn) take(ctx context.Context, r *receiving) (taking context.Co
 func (t *landingTurn) ask(created time.Time) (getsOn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.holder == nil {
-		return false
+	for _, since := range t.begins {
+		getsOn = getsOn || time.Since(since) >= stalled // who cannot have its turn is told so at once
 	}
-	getsOn = t.holder.still() < stalled
-	if !getsOn && t.holder.created.Before(created) {
+	if t.holder == nil {
+		return getsOn
+	}
+	stands := t.holder.still() >= stalled
+	if stands && t.holder.created.Before(created) {
 		t.yielded(errYielded)
 	}
-	return getsOn
+	return getsOn || !stands || t.holder.has() == t.holder.info.Length
 }

@@ -344,11 +344,11 @@ func (r *receiving) standing() *groupv1.DeliveryReport {
 	return report
 }
 
-// still returns for how long nothing has come, of what has yet to come.
+// still returns for how long nothing has come.
 func (r *receiving) still() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.comparing || r.offset == r.info.Length {
+	if r.comparing {
 		return 0
 	}
 	return time.Since(r.moved)
@@ -405,11 +405,12 @@ func (r *receiving) receive(ctx context.Context) Arrived {
 			return one
 		}
 		landing, waited, err := r.beginInTurn(ctx)
-		if waited { // what it has waited for may have put the object here
+		if waited && err == nil && landing.Offset() == 0 { // what it has waited for may have put the object here: others may look, too
+			_ = landing.Keep() // there is nothing in it
+			continue
+		}
+		if waited && err != nil {
 			if one, is := r.alreadyHere(ctx); is {
-				if err == nil {
-					_ = landing.Remove() // Sweep removes what is left
-				}
 				return one
 			}
 		}

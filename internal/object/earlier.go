@@ -18,6 +18,7 @@ type Earlier struct {
 	reader    pieceReader
 	elsewhere map[string]string // from the paths of files that land to those where they are compared, if these are others
 	runs      []run
+	least     uint64 // a run of fewer bytes is not worth to be taken
 	forgets   uint64 // how much it forgot last
 }
 
@@ -111,6 +112,7 @@ func (e *Earlier) add(has run) {
 
 // Keep forgets what is not worth to be taken: what comes before an offset, and runs of fewer bytes than least.
 func (e *Earlier) Keep(from, least uint64) {
+	e.least = least
 	e.runs = slices.DeleteFunc(e.runs, func(has run) bool { return has.to < max(has.from, from)+least })
 	if len(e.runs) > 0 {
 		e.runs[0].from = max(e.runs[0].from, from)
@@ -184,7 +186,7 @@ const forgetsFirst = 4 << 20
 func (e *Earlier) forget(offset uint64) {
 	e.forgets = max(2*e.forgets, forgetsFirst)
 	i := sort.Search(len(e.runs), func(i int) bool { return e.runs[i].to > offset })
-	if e.runs[i].from = offset + e.forgets; e.runs[i].from >= e.runs[i].to {
+	if e.runs[i].from = offset + e.forgets; e.runs[i].from+e.least >= e.runs[i].to {
 		e.runs = slices.Delete(e.runs, i, i+1)
 	}
 }
