@@ -137,10 +137,10 @@ func TestRenamedFilesDoNotCome(t *testing.T) {
 	}
 }
 
-// What changes after it was compared is not taken over: it has to come.
-func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
-	from, to := t.TempDir(), t.TempDir()
-	files := map[string]string{"it/a": block('a', 6), "it/b": block('b', 6)}
+// compared begins to land a directory where the same is already, and compares the two.
+func compared(t *testing.T, to string, files map[string]string) (*object.Source, *object.Landing, *object.Earlier) {
+	t.Helper()
+	from := t.TempDir()
 	plant(t, to, files)
 	plant(t, from, files)
 	source := openHashed(t, filepath.Join(from, "it"))
@@ -152,10 +152,17 @@ func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer earlier.Close()
+	t.Cleanup(func() { _ = earlier.Close() })
 	if err := earlier.Compare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return source, landing, earlier
+}
+
+// What changes after it was compared is not taken over: it has to come.
+func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
+	to, files := t.TempDir(), map[string]string{"it/a": block('a', 6), "it/b": block('b', 6)}
+	source, landing, earlier := compared(t, to, files)
 	begin, end := earlier.Next(landing.Offset())
 	if begin != landing.Head() || end != source.Info().Length {
 		t.Errorf("there is everything from %d to %d, want from %d to %d", begin, end, landing.Head(), source.Info().Length)
@@ -183,23 +190,8 @@ func TestWhatChangesAfterItWasComparedComes(t *testing.T) {
 // Of a long run not all has to come because of one piece that changes after it was compared; of a directory that is gone, all does soon.
 func TestWhatChangesCostsNoMoreThanItsPart(t *testing.T) {
 	const mebibyte = 1 << 20
-	from, to := t.TempDir(), t.TempDir()
-	files := map[string]string{"it/a": block('a', 16), "it/b": block('b', 512)}
-	plant(t, to, files)
-	plant(t, from, files)
-	source := openHashed(t, filepath.Join(from, "it"))
-	landing := land(t, to, source.Info())
-	if err := errors.Join(deliver(source, landing, landing.Head(), whole), deliver(source, landing, landing.Head(), whole)); err != nil {
-		t.Fatal(err)
-	}
-	earlier, err := landing.Earlier(t.Context())
-	if err == nil {
-		err = earlier.Compare(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer earlier.Close()
+	to := t.TempDir()
+	source, landing, earlier := compared(t, to, map[string]string{"it/a": block('a', 16), "it/b": block('b', 512)})
 	end := source.Info().Length
 	if err := os.Remove(filepath.Join(to, "it/b")); err != nil {
 		t.Fatal(err)
