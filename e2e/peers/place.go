@@ -137,23 +137,23 @@ var places = []place{
 	},
 	{
 		name: "switch1", about: "multicast to 1 receiver on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 1), 1) },
+		build: func(seed uint64) *network { return lossyLAN(seed, 1, 0) },
 	},
 	{
 		name: "switch16", about: "multicast to 16 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 16), 1) },
+		build: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
 	},
 	{
 		name: "switch4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4), 1) },
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
 	},
 	{
 		name: "switch8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s", size: 10_000_000, tools: group,
-		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 8), 1) },
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
 	},
 	{
 		name: "switch4long", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a longer file", size: 100_000_000, tools: group,
-		build: func(seed uint64) *network { return onLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4), 1) },
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
 	},
 	{
 		name: "lossy8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
@@ -196,6 +196,15 @@ func (p place) among(tools []tool.Tool) []tool.Tool {
 // onLAN is a switch with a cable to every receiver, and one to the sender that is like the first of
 // them. Agents run beside the first receivers, and each is near its share of the receivers.
 func onLAN(seed uint64, rates []link.Rate, agents int) *network {
+	return onLossyLAN(seed, rates, agents, 0)
+}
+
+// lossyLAN is a LAN of 100 Mbit/s whose cables to the receivers lose a share of the packets.
+func lossyLAN(seed uint64, receivers int, loss float64) *network {
+	return onLossyLAN(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, receivers), 1, loss)
+}
+
+func onLossyLAN(seed uint64, rates []link.Rate, agents int, loss float64) *network {
 	n := begin(seed, rates[0])
 	lan := n.LAN("lan")
 	n.sender = n.Host("sender")
@@ -203,21 +212,8 @@ func onLAN(seed uint64, rates []link.Rate, agents int) *network {
 	n.receivers = n.Hosts("receiver", len(rates))
 	n.agents = n.receivers[:agents]
 	for i, receiver := range n.receivers {
-		n.cable(receiver, lan, rates[i], 0)
+		n.cable(receiver, lan, rates[i], loss)
 		n.zones[receiver] = n.agents[i%agents].Name()
-	}
-	return n
-}
-
-// lossyLAN is a LAN of 100 Mbit/s whose cables to the receivers lose a share of the packets.
-func lossyLAN(seed uint64, receivers int, loss float64) *network {
-	n := begin(seed, 100*link.Mbit)
-	lan := n.LAN("lan")
-	n.sender = n.Host("sender")
-	n.uplink = n.cable(n.sender, lan, n.rate, 0).From(n.sender)
-	n.receivers = n.Hosts("receiver", receivers)
-	for _, receiver := range n.receivers {
-		n.cable(receiver, lan, n.rate, loss)
 	}
 	return n
 }
