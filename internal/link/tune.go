@@ -81,10 +81,10 @@ func (f *Feeding) handOut(piece uint64) {
 }
 
 // unsentPieces and leastUnsent are how much waits in a stripe's socket at most. If a stripe turns
-// slow, all others wait for what is in its socket.
+// slow, all others wait for what is in its socket; so does what the child is told, as that it should open more stripes.
 const (
-	unsentPieces = 4
-	leastUnsent  = 128 << 10
+	unsentPieces = 2
+	leastUnsent  = 32 << 10
 )
 
 // ready has a stripe that has others beside it, or may have, take only what it is ready for. If this cannot be set, that costs

@@ -17,9 +17,9 @@ func report(options experiment.Options, o outcome, late link.Lateness) *measure.
 		About: fmt.Sprintf(`One sender, one receiver, and a path of %v with %v each way, %.1f %% of packets lost on the way there, and
 a queue of %d packets. Plain TCP sockets (%s) with buffers of a fixed size at both ends, for %v in each cell, the handshake
 and the slow start among it. The paper sent 23.3 MB and measured how long that took; the times here are what 23.3 MB take at the rate measured. Beside them the product's
-own link, which is told nothing but that it may have 1 to %d stripes, with the kernel's buffers and the same congestion control: it carries the
-paper's 23.3 MB, and its time is from the first SYN, TLS handshakes among it, to the last byte in the file.`,
-			pathRate, pathDelay, 100*pathLoss, pathQueue, congestion, options.Duration, algo.Most),
+own link, which is told nothing but that it may have 1 to %d stripes, with the kernel's buffers, and with the congestion control that deliveries have by default (%s), and
+then with that of the sockets: it carries the paper's 23.3 MB, and its time is from the first SYN, TLS handshakes among it, to the last byte in the file.`,
+			pathRate, pathDelay, 100*pathLoss, pathQueue, congestion, options.Duration, algo.Most, today),
 		Tables: []measure.Table{o.tuning(), o.table1(), o.table2(), o.whole(), o.verdicts(), o.reasons()},
 		Charts: []measure.Chart{o.chart1(), o.chart2(), o.figure2()},
 	}
@@ -52,9 +52,11 @@ func (o outcome) tuning() measure.Table {
 	}
 	row("one connection with 8192 bytes, untuned", o.grid[cell{smallest, 1}])
 	row("the grid's best cell: "+o.best().String(), o.grid[o.best()])
-	row("a link of one stripe", o.one.rate)
-	for i, one := range o.links {
-		row(fmt.Sprintf("a link that tunes itself, %d", i+1), one.rate)
+	for _, with := range o.links {
+		row(with.congestion+": a link of one stripe", with.one.rate)
+		for i, one := range with.tuned {
+			row(fmt.Sprintf("%s: a link that tunes itself, %d", with.congestion, i+1), one.rate)
+		}
 	}
 	return t
 }
@@ -62,9 +64,11 @@ func (o outcome) tuning() measure.Table {
 // reasons shows what the links' tuners said.
 func (o outcome) reasons() measure.Table {
 	t := measure.Table{Title: "What the tuner said", Columns: []string{"link", "time and choice"}}
-	for i, one := range o.links {
-		for _, choice := range one.choices {
-			t.Rows = append(t.Rows, []string{fmt.Sprint(i + 1), choice})
+	for _, with := range o.links {
+		for i, one := range with.tuned {
+			for _, choice := range one.choices {
+				t.Rows = append(t.Rows, []string{fmt.Sprint(with.congestion, " ", i+1), choice})
+			}
 		}
 	}
 	return t

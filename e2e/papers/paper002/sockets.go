@@ -84,35 +84,45 @@ func sockets(ctx context.Context, options experiment.Options) (*measure.Result, 
 		options.Progress("  %v: %v", c, rate)
 		measured[c] = rate
 	}
-	one, err := n.tune(ctx, parallel.Bounds{Least: 1, Most: 1})
-	if err != nil {
-		return nil, fmt.Errorf("a link of one stripe: %w", err)
+	found := outcome{grid: measured}
+	for _, control := range []string{today, congestion} {
+		made, err := n.link(ctx, control, options)
+		if err != nil {
+			return nil, fmt.Errorf("a link with %s: %w", control, err)
+		}
+		found.links = append(found.links, made)
 	}
-	links, err := n.tuneAgain(ctx, options)
-	if err != nil {
-		return nil, fmt.Errorf("a link that tunes itself: %w", err)
-	}
-	return report(options, outcome{measured, one, links}, n.path.Lateness()), nil
+	return report(options, found, n.path.Lateness()), nil
 }
 
 // outcome is everything that was measured.
 type outcome struct {
 	grid
-	one   tuned   // a link that may have only one stripe
-	links []tuned // those that tune themselves
+	links []series // with the congestion control of today, and of then
+}
+
+// series are links of the product with one congestion control.
+type series struct {
+	congestion string
+	one        tuned   // it may have only one stripe
+	tuned      []tuned // they tune themselves
 }
 
 // tunings is how many links tune themselves, one after another, each from the beginning.
 const tunings = 3
 
-func (n *network) tuneAgain(ctx context.Context, options experiment.Options) (links []tuned, err error) {
-	for range max(options.Runs, tunings) {
-		link, err := n.tune(ctx, parallel.Bounds{Least: 1, Most: parallel.Most})
-		if err != nil {
-			return nil, err
-		}
-		options.Progress("  a link that tunes itself: %v", link.rate)
-		links = append(links, link)
+func (n *network) link(ctx context.Context, congestion string, options experiment.Options) (made series, err error) {
+	made.congestion = congestion
+	if made.one, err = n.tune(ctx, congestion, parallel.Bounds{Least: 1, Most: 1}); err != nil {
+		return made, err
 	}
-	return links, nil
+	for range max(options.Runs, tunings) {
+		one, err := n.tune(ctx, congestion, parallel.Bounds{Least: 1, Most: parallel.Most})
+		if err != nil {
+			return made, err
+		}
+		options.Progress("  a link that tunes itself, %s: %v", congestion, one.rate)
+		made.tuned = append(made.tuned, one)
+	}
+	return made, nil
 }

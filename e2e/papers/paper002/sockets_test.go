@@ -54,7 +54,7 @@ func TestLinkTunesItself(t *testing.T) {
 	n := internet(1)
 	t.Cleanup(func() { n.Close() })
 	labtest.Start(t, n.Lab)
-	tuned, err := n.tune(t.Context(), parallel.Bounds{Least: 1, Most: parallel.Most})
+	tuned, err := n.tune(t.Context(), today, parallel.Bounds{Least: 1, Most: parallel.Most})
 	if err != nil {
 		t.Fatal(err)
 	}

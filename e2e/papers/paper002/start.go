@@ -43,10 +43,7 @@ func (b beginning) String() string {
 // marks are the times at which it is checked how much has come, and startRuns is how often each transfer begins.
 var marks = []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second}
 
-const (
-	startRuns       = 3
-	startCongestion = "cubic" // what systems have now
-)
+const startRuns = 3
 
 // starter begins a transfer, and returns what has come at the marks.
 type starter struct {
@@ -73,7 +70,7 @@ func (s starter) on(ctx context.Context, b beginning, seed uint64) ([]float64, e
 
 // plain begins with a TCP connection.
 func (n *network) plain(ctx context.Context) ([]float64, error) {
-	source, err := traffic.Serve(n.florida, port, startCongestion)
+	source, err := traffic.Serve(n.florida, port, today)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +84,7 @@ func (n *network) plain(ctx context.Context) ([]float64, error) {
 
 // startLink begins with a link of the product.
 func (n *network) startLink(ctx context.Context, most int) ([]float64, error) {
-	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: algo.Bounds{Least: 1, Most: most}, congestion: startCongestion, size: 1024 * link.MiB}
+	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: algo.Bounds{Least: 1, Most: most}, congestion: today, size: 1024 * link.MiB}
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
@@ -121,7 +118,7 @@ func start(ctx context.Context, options experiment.Options) (*measure.Result, er
 	r := &measure.Result{
 		Title: "Paper 002, the first seconds", Seed: options.Seed, Origin: options.Origin,
 		About: fmt.Sprintf(`What has come in order some seconds after the first SYN, in the median of %d runs, each in a new network. All is %s. The plain connection has no TLS, whose handshake, and the
-link's own, take two round trips more.`, startRuns, startCongestion),
+link's own, take two round trips more.`, startRuns, today),
 	}
 	for _, b := range beginnings {
 		table := measure.Table{Title: "Megabytes on " + b.String(), Columns: []string{""}}

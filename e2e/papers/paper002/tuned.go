@@ -48,8 +48,8 @@ type trial struct {
 }
 
 // tune returns how fast a link carries the paper's bytes by itself, from the first SYN to the last
-// byte: only the bounds of its number of stripes are given.
-func (n *network) tune(ctx context.Context, bounds parallel.Bounds) (tuned, error) {
+// byte: only the bounds of its number of stripes and the congestion control are given.
+func (n *network) tune(ctx context.Context, congestion string, bounds parallel.Bounds) (tuned, error) {
 	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: bounds, congestion: congestion, size: transferred}
 	took, err := t.run(ctx)
 	return tuned{labLink.Rate(float64(t.size) * 8 / took.Seconds()), t.choices}, err

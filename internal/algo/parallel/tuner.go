@@ -37,8 +37,10 @@ const (
 	// between 8 and 13" (§3.2, figure 2).
 	eachRTT   = 6 * time.Millisecond
 	lossyMost = 8
-	// queueTime is how long a queue must be to count as standing; shortQueue, to be the cause of a loss.
+	// queueTime is how long a queue must be to count as standing; shortQueue, to be the cause of a loss. A queue that has
+	// less than a fullPart of the longest that was seen was not full.
 	queueTime, shortQueue = 5 * time.Millisecond, 4 * time.Millisecond
+	fullPart              = 4
 	// leastEpoch and epochRTTs are the least time for which something is measured.
 	leastEpoch = 700 * time.Millisecond
 	epochRTTs  = 10
@@ -70,11 +72,8 @@ type Facts struct {
 	Busy          time.Duration // the time in which there was something to send, as the mean over the stripes in use
 }
 
-// waits reports whether segments wait on the path, if only for a moment: a short queue is full a moment before it loses
-// something.
-func (f Facts) waits() bool {
-	return f.RTT > f.LeastRTT+f.LeastRTT/64+shortQueue
-}
+// queue returns for how long segments wait on the path.
+func (f Facts) queue() time.Duration { return f.RTT - f.LeastRTT }
 
 // Bounds say how many stripes are allowed. Where Least or Most is zero it counts as one.
 type Bounds struct{ Least, Most int }
@@ -202,19 +201,22 @@ func (t *Tuner) enlarge(facts Facts) {
 	}
 }
 
-// lossyPath gives the link as many stripes as the round trip suggests.
+// lossyPath gives the link as many stripes as the round trip suggests. Fewer are not tried at once: those that are new fill the
+// queue as they start.
 func (t *Tuner) lossyPath(suggested int, facts Facts) {
 	t.lossy, t.trial, t.lasted = losses{}, none, 0
+	t.until = facts.At.Add(firstRest)
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
 }
 
-// losses finds out whether a path loses packets by itself. If a queue stands, the queue was full, and what is sent
-// again in the next round trips was lost there.
+// losses finds out whether a path loses packets by itself. If a queue stands, the queue was full, if only for a moment, and what
+// is sent again in the next round trips was lost there.
 type losses struct {
 	suggests int   // how many stripes the link should have then; 0 if that is not of interest
 	since    Facts // the first facts
 	seen     uint64
-	until    time.Time // until then losses are explained by a queue
+	longest  time.Duration // the longest queue
+	until    time.Time     // until then losses are explained by a queue
 }
 
 // sees reports whether something was lost without a queue, on a link that had enough to send.
@@ -223,12 +225,12 @@ func (l *losses) sees(facts Facts) bool {
 		l.since = facts
 	}
 	more := facts.Lost > l.seen
-	l.seen = facts.Lost
+	l.seen, l.longest = facts.Lost, max(l.longest, facts.queue())
 	switch {
 	case l.suggests == 0 || !more:
 		return false
-	case facts.waits():
-		l.until = facts.At.Add(max(leastSettle, settleRTTs*facts.RTT))
+	case facts.queue() > max(facts.LeastRTT/64+shortQueue, l.longest/fullPart):
+		l.until = facts.At.Add(settleRTTs * facts.LeastRTT)
 		return false
 	}
 	return facts.At.After(l.until) && (facts.Busy-l.since.Busy).Seconds() >= busyEnough*facts.At.Sub(l.since.At).Seconds()

@@ -311,6 +311,31 @@ func TestFullQueueIsNoLossyPath(t *testing.T) {
 	r.wantStripes(8, 8)
 }
 
+// What is lost while the queue is far from as long as it was once was not lost there.
+func TestQueueThatWasLongerWasNotFull(t *testing.T) {
+	const rtt = 30 * time.Millisecond
+	for _, longest := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond} {
+		r := begin(t, path{rtt: rtt}, 0)
+		r.lose(rtt + longest)
+		r.facts.At, r.facts.Busy = r.facts.At.Add(time.Second), r.facts.Busy+time.Second
+		r.lose(rtt + 6*time.Millisecond)
+		if longest < 20*time.Millisecond {
+			r.wantStripes(1, 1)
+		} else {
+			r.wantStripes(6, 6)
+		}
+	}
+}
+
+// Stripes that a path needs as it loses packets fill its queue as they start: that is no reason to have fewer at once.
+func TestStartOfManyIsNoReasonForFewer(t *testing.T) {
+	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}, 0)
+	r.on(5 * time.Second)
+	r.wantStripes(5, 5)
+	r.on(5 * time.Second)
+	r.wantStripes(3, 4)
+}
+
 // If a link's source is slow, nothing can be learnt of the link.
 func TestNothingIsTriedWithoutWork(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005}, 0)
@@ -390,18 +415,18 @@ func ExampleChoice_Explain() {
 	p := path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}
 	r := begin(nil, p, 0)
 	fmt.Println(r.Choice().Explain())
-	for _, sentence := range r.on(7 * time.Second).told {
+	for _, sentence := range r.on(12 * time.Second).told {
 		fmt.Println(sentence)
 	}
 	// Output:
 	// 1 stripe to begin with: the round trip is 28ms
 	// 5 stripes for a round trip of 28ms: the path loses (0.41 %) though no queue stands
-	// 4 stripes to see whether it is as fast as 5: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost
-	// 4 stripes: with 5 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.99 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
-	// 3 stripes to see whether it is as fast as 4: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
-	// 3 stripes: with 4 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.75 % lost
-	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
-	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.61 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
+	// 4 stripes to see whether it is as fast as 5: 20.0 Mbit/s, round trip 48ms (at least 28ms), 1.08 % lost
+	// 4 stripes: with 5 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 1.08 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
+	// 3 stripes to see whether it is as fast as 4: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost
+	// 3 stripes: with 4 it was no faster: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.91 % lost; now it is 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.83 % lost
+	// 2 stripes to see whether it is as fast as 3: 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
+	// 3 stripes: with 2 it was 14.3 Mbit/s, round trip 28ms (at least 28ms), 0.41 % lost; before it was 20.0 Mbit/s, round trip 48ms (at least 28ms), 0.74 % lost
 }
 
 // If a neighbour takes only some stripes it is asked for no more, even if more would carry more.
