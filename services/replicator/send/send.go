@@ -165,10 +165,8 @@ type session struct {
 	largest int               // datagram that is tried
 	holes   []object.Hole
 	zeros   uint64 // bytes in holes
-	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
-	hashesFirst bool
-	source      *reader
-	checked     chan error // whether the source has changed since all of it was read; nil before that
+	source  *reader
+	checked chan error // whether the source has changed since all of it was read; nil before that
 
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more

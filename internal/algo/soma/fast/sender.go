@@ -208,7 +208,14 @@ func (s *Sender) Passed() uint32 { return s.passed }
 func (s *Sender) Began() uint32 { return s.began }
 
 // Holds reports whether nothing is sent before the root is known.
-func (s *Sender) Holds() bool { return s.hold.isOn }
+func (s *Sender) Holds() bool { return s.hold.isOn || s.awaitsRoot() }
+
+// awaitsRoot reports whether nobody is left that misses anything, and somebody has all and waits for the root: it came late, and whom the
+// blocks were sent to is gone.
+func (s *Sender) awaitsRoot() bool {
+	hasLanded := func(m *member) bool { return m.outcome == Running && m.state == wire.Landed }
+	return !s.sealed && s.listeners() == 0 && slices.ContainsFunc(s.members, hasLanded)
+}
 
 // Counts returns what was sent so far.
 func (s *Sender) Counts() Counts { return s.counts }
@@ -250,7 +257,7 @@ func (s *Sender) Next(now time.Time, most int) Decision {
 
 // Upcoming returns the block of which packets or parity are sent next, if any are.
 func (s *Sender) Upcoming() (block uint32, is bool) {
-	if s.hold.isOn {
+	if s.Holds() {
 		return 0, false
 	}
 	block, is = s.repair.upcoming()
