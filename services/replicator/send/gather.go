@@ -174,6 +174,7 @@ func (s *session) begin() error {
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
 		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first, Hold: hashesFirst,
+		Head: uint32((s.config.Source.Head() + s.shape.Block() - 1) / s.shape.Block()),
 	}, s.began)
 	if err != nil {
 		return err

@@ -70,6 +70,8 @@ type Config struct {
 // Source is what is replicated.
 type Source interface {
 	Info() object.Info
+	// Head is how many bytes of it say where the others belong: before receivers have these, they have no place for others.
+	Head() uint64
 	// ReadAt fills p with the bytes from offset on.
 	ReadAt(p []byte, offset uint64) error
 	// Holes are the ranges of zeros that need not be read, in order. They are asked for once, before anything is announced.

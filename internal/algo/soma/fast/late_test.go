@@ -4,8 +4,56 @@ import (
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
+
+// Members that come late have the head long before the others have everything: until then they have no place for the rest. They hold up
+// nobody by that, and are sent it once.
+func TestHeadIsSentAgainAtOnce(t *testing.T) {
+	const head = 100
+	n := begin(t, setting{length: 60e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 17, change: func(s *fast.Settings) { s.Head = head }})
+	n.run(2 * time.Second)
+	for range 2 {
+		down := lan(mbit100)(0)
+		n.join(&down)
+	}
+	missed := int(n.sender.Passed()) * wire.PacketsPerBlock
+	n.run(1500 * time.Millisecond)
+	if n.sender.Passed() == n.shape.Blocks() {
+		t.Fatal("the others have everything")
+	}
+	for _, late := range n.members[2:] {
+		if got := n.sender.Member(late.id); got.Blocks < head || got.Detached {
+			t.Errorf("late member %d: %+v", late.id, got)
+		}
+	}
+	n.run(time.Minute)
+	n.wantComplete()
+	for _, m := range n.members[:2] {
+		if took := m.finished.Sub(n.begun); took > 7*time.Second {
+			t.Errorf("member %d had everything after %v", m.id, took)
+		}
+	}
+	if n.repairs > missed*5/4 {
+		t.Errorf("a late one missed %d packets, and %d were sent again", missed, n.repairs)
+	}
+}
+
+// A member that asks for the head for ever, as one to which nothing gets does, is not sent it more than a few times before the others have
+// everything.
+func TestHeadIsNotSentForEver(t *testing.T) {
+	const head = 20
+	n := begin(t, setting{length: 60e6, members: 2, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 18, change: func(s *fast.Settings) { s.Head = head }})
+	n.run(time.Second)
+	n.tamper = func(r *wire.Reported) { r.Wants = []wire.Want{{Block: 0, Run: head}} }
+	n.run(3 * time.Second)
+	if most := 3 * head * wire.PacketsPerBlock; n.sender.Passed() == n.shape.Blocks() || n.repairs < most/2 || n.repairs > most {
+		t.Errorf("%d packets were sent again", n.repairs)
+	}
+	n.run(time.Minute)
+	n.wantComplete()
+}
 
 // A member that comes late and has all is sent the root alone where those that the blocks are sent to end before they have all: the source
 // is hashed for it, quietly. Who comes after that is sent all, and who is back only the rest.

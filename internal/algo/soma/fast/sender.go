@@ -53,6 +53,8 @@ type Settings struct {
 	Patience time.Duration
 	// First is the first block that somebody misses.
 	First uint32
+	// Head is how many blocks, from the first on, a member needs before it has a place for any other.
+	Head uint32
 	// Hold has nothing be sent before the root is known: somebody may have all already.
 	Hold bool
 	// Number is the first number that is free.
