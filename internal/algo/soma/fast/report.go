@@ -127,7 +127,7 @@ func (s *Sender) slowest(id ID) {
 // follow notes how far a member is, and answers what it waits for.
 func (s *Sender) follow(id ID, r wire.Reported) {
 	m := s.members[id]
-	if m.outcome == Unknown && !m.left && r.State < wire.Complete {
+	if m.outcome == Unknown && !m.left && !m.isStarved() && r.State < wire.Complete {
 		m.outcome = Running // it is back
 	}
 	m.state = max(m.state, r.State)
