@@ -180,6 +180,9 @@ func inMemory(content []byte) (*os.File, error) {
 // Info returns what receivers must know.
 func (s *Source) Info() Info { return s.info }
 
+// Head is how long a directory's head is, by which receivers know where all that comes after it belongs; none of a file.
+func (s *Source) Head() uint64 { return s.layout.head }
+
 // Close ends the source. Its readers must be closed before.
 func (s *Source) Close() error {
 	var errs []error

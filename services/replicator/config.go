@@ -33,7 +33,7 @@ type Settings struct {
 	Devices []string      `json:"devices" usage:"block devices that may be overwritten"`
 	State   string        `json:"state" usage:"directory that says after an interruption how much of a device is there; for groupcast-standalone, empty is replicator/state below its data"`
 	TTL     int           `json:"ttl" usage:"how many networks a packet may see: 1 stays in the LAN"`
-	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most, on each LAN; 0 is what the network interface can"`
+	Rate    bytesize.Size `json:"rate" usage:"bytes per second to send at most of each replication, on each LAN; 0 is what the network interface can"`
 
 	Reserve bytesize.Size `json:"reserve" usage:"bytes of each disk that replicas in directories leave to others; 0 leaves nothing"`
 

@@ -3,6 +3,7 @@ package replicator_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -140,5 +141,30 @@ func TestInterfaceThatIsDownForAMoment(t *testing.T) {
 		if m.Outcome != algo.Complete {
 			t.Errorf("%+v", m)
 		}
+	}
+}
+
+// A receiver of a directory that comes late is sent again what it has missed, and not what came since: it learns at once where that belongs.
+func TestLateReceiverOfADirectory(t *testing.T) {
+	b := onLAN(t, 2, lanShape)
+	b.file(16_000_000)
+	b.path = filepath.Dir(b.path)
+	late, missed := make(chan received, 1), uint64(0)
+	begins := sync.OnceFunc(func() {
+		go func() { late <- <-b.receive(t.Context(), 1) }()
+	})
+	b.told = func(p send.Progress) {
+		if p.Sent > 2_000_000 {
+			begins()
+		}
+		if len(p.Members) == 2 && missed == 0 {
+			missed = p.Sent
+		}
+	}
+	first := b.receive(t.Context(), 0)
+	result, err := b.send(t.Context(), func(s *send.Config) { s.Receivers, s.Ceiling = 1, 4_000_000 })
+	b.wantComplete(result, err, first, late)
+	if again := result.Counts.Repairs * uint64(result.Datagram); missed == 0 || again > missed*3/2 {
+		t.Errorf("it missed %d bytes, and %d were sent again", missed, again)
 	}
 }

@@ -174,3 +174,53 @@ func TestWholeAndUnfinishedOfOtherContent(t *testing.T) {
 		t.Errorf("%+v, %+v", result.Members, stats)
 	}
 }
+
+// A receiver that comes late and has it already is complete although the only one that it is sent to leaves, or is gone, before all was sent:
+// the sender reads the rest for the root, and sends nothing of it. One that turns out to have something else gets all.
+func TestWhoHasItOutlivesWhoIsSentTo(t *testing.T) {
+	for name, c := range map[string]struct{ isOther, leaves bool }{
+		"the other leaves": {false, true}, "the other is gone": {false, false}, "it has something else": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 2, lanShape)
+			b.file(6_000_000)
+			b.give(1)
+			if at := filepath.Join(b.dirs[1], "object"); c.isOther {
+				if err := os.WriteFile(at, make([]byte, 6_000_000), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			first, end := context.WithCancel(ctx)
+			defer end()
+			begun, landed := make(chan struct{}), make(chan struct{})
+			begins, lands := closing(begun), closing(landed)
+			b.told = func(p send.Progress) {
+				if p.Sent > 1_000_000 {
+					begins()
+				}
+				if len(p.Members) == 2 && p.Members[1].Landed == 6_000_000 {
+					lands()
+				}
+			}
+			gone := b.receive(first, 0, func(r *receive.Config) { r.Leaves = c.leaves })
+			late := make(chan received, 1)
+			go func() {
+				<-begun
+				done := b.receive(ctx, 1)
+				<-landed
+				end()
+				late <- <-done
+			}()
+			result, err := b.send(ctx, func(s *send.Config) { s.Receivers, s.Ceiling, s.Patience = 1, 1_000_000, 2*time.Second })
+			if r := <-gone; !errors.Is(r.err, context.Canceled) || err != nil {
+				t.Fatalf("the first one: %v; the sender: %v", r.err, err)
+			}
+			if r := <-late; r.err != nil || r.Root != result.Root || (r.Resumed == 0) != c.isOther || (result.Sent == 6_000_000) != c.isOther {
+				t.Errorf("the late one: %+v, %v, and %d bytes were sent", r.Receipt, r.err, result.Sent)
+			}
+			b.wantCopies(1)
+		})
+	}
+}

@@ -42,11 +42,15 @@ func (w *worker) receive(ctx context.Context, j *job, key []byte, task *replicav
 	})
 }
 
-// hearing tries to receive again for as long as the LAN cannot be heard, and has the managers told when that takes long.
+// hearing tries to receive again for as long as the LAN cannot be heard, and has the managers told when that takes long. Where the path
+// carries none of the packets, nothing is tried again.
 func (w *worker) hearing(ctx context.Context, j *job, lan string, try func() (receive.Receipt, error)) (receipt receive.Receipt, err error) {
 	for deafSince := time.Now(); ; {
 		began := time.Now()
 		receipt, err = try()
+		if errors.Is(err, receive.ErrTooLarge) {
+			w.awaitAgents(ctx, j, lan, err)
+		}
 		if !errors.Is(err, receive.ErrNoNetwork) {
 			return receipt, err
 		}
@@ -62,6 +66,16 @@ func (w *worker) hearing(ctx context.Context, j *job, lan string, try func() (re
 		}
 		w.note(false, func() { j.receiving.Detail = "" })
 	}
+}
+
+// awaitAgents reports why multicast does not get here, and waits until the task is withdrawn: the managers have session agents carry it, or
+// say that there are none.
+func (w *worker) awaitAgents(ctx context.Context, j *job, lan string, err error) {
+	w.log.Warn("what is sent does not get here: session agents are waited for", "replication", j.receiving.GetReplication(), "lan", lan, "error", err)
+	w.note(true, func() {
+		j.receiving.State, j.receiving.Detail = replicav1.ReplicaState_REPLICA_STATE_WAITING, printable.OneLine(err.Error())
+	})
+	<-ctx.Done()
 }
 
 // cannotHear reports why a LAN cannot be heard for now, and logs it when that is new.

@@ -1,7 +1,9 @@
 package replicator
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -42,4 +44,34 @@ func TestOnlyWhatIsNotHeardForLongIsToldOf(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica to which none of the packets get, for its path carries smaller ones only, waits as one that hears nothing does, and says why: the
+// managers have session agents carry it. It has not failed, nor is it tried again.
+func TestNarrowPathWaitsForAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
+		ctx, withdraw := context.WithCancel(t.Context())
+		j, tried, ended := &job{ctx: ctx, receiving: &replicav1.ReceiveReport{Replication: "r-1"}}, 0, false
+		go func() {
+			_, err := w.hearing(ctx, j, "rack1", func() (receive.Receipt, error) {
+				tried++
+				w.turns(j.receiving, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
+				return receive.Receipt{}, fmt.Errorf("%w: 1472 bytes", receive.ErrTooLarge)
+			})
+			w.failed(ctx, j, reasonOf(err), err, receive.Stats{})
+			ended = true
+		}()
+		want := func(isEnded bool) {
+			t.Helper()
+			synctest.Wait()
+			if state := j.receiving.GetState(); state != replicav1.ReplicaState_REPLICA_STATE_WAITING || tried != 1 || ended != isEnded || j.receiving.GetDetail() == "" {
+				t.Errorf("after %d tries, ended %v: %v", tried, ended, j.receiving)
+			}
+		}
+		time.Sleep(time.Hour)
+		want(false)
+		withdraw()
+		want(true)
+	})
 }

@@ -11,7 +11,7 @@ import "math"
 const (
 	// quietLooks is at how many looks in a row a child may ask for nothing. To come back, and ask from elsewhere, takes it about three round trips.
 	quietLooks = 4
-	// quietTimes is how many times as long as the quickest a child may take to find out what it has.
+	// quietTimes is how many times as long as the quickest a child may take to find out what it has, or to come back.
 	quietTimes = 2
 )
 
@@ -22,12 +22,26 @@ func (a *Account) Asks(name string, upTo uint64) {
 		return
 	}
 	c.asked = max(c.asked, upTo)
-	if a.isAsking(c) && c.quiet > 0 {
+	if !a.isAsking(c) {
+		return
+	}
+	if c.quiet > 0 {
 		if a.quickest == 0 && c.acked > 0 { // who has nothing yet has not compared: it comes late
 			a.quickest = c.quiet
 		}
+		a.cameBack(c)
 		c.quiet, c.parked = 0, c.parked || c.acked < a.discarded
 		c.beginAgain() // it is not slow for what came meanwhile
+	}
+	c.patience = 0
+}
+
+// cameBack notes that a child asks again. Those that do not yet, or whose children do not, may be about to take over as much as it did.
+func (a *Account) cameBack(c *child) {
+	for _, other := range a.children {
+		if !a.isAsking(other) {
+			other.patience = max(other.patience, quietTimes*c.quiet)
+		}
 	}
 }
 
@@ -47,11 +61,11 @@ func (a *Account) isAsking(c *child) bool {
 
 // isAwaited reports whether the others wait until a child that asks for nothing does.
 func (a *Account) isAwaited(c *child) bool {
-	most := quietLooks
+	more := c.patience
 	if c.attached {
-		most += quietTimes * a.quickest
+		more = max(more, quietTimes*a.quickest)
 	}
-	return c.quiet < most
+	return c.quiet < quietLooks+more
 }
 
 // isPassedOver reports whether a child has asked for nothing for so long that nobody reckons with it.

@@ -187,6 +187,60 @@ func TestChildThatHasAskedIsAwaitedAgain(t *testing.T) {
 	a.wantSkip(0, "Rx2 is about to come back")
 }
 
+// Children that leave to take over what they have take as long as their disks do. When the first is back, another may take twice as long
+// before what it lacks comes for the first alone; one that left after that is not awaited for that.
+func TestWhoTakesOverIsAwaitedTwiceAsLongAsTheQuickest(t *testing.T) {
+	away := func(t *testing.T) *agent {
+		a := compared(t, relay.Rules{}, "Rx1", "Rx2")
+		a.asks("Rx1", 10, 12)
+		a.asks("Rx2", 10, 12)
+		a.wantSkip(10, "both")
+		a.receive(2)
+		a.ack("Rx1", 12)
+		a.ack("Rx2", 12)
+		a.Detach("Rx1")
+		a.Detach("Rx2")
+		a.look(20)
+		a.wantSkip(0, "nobody asks")
+		a.asks("Rx1", 20, 30)
+		return a
+	}
+	a := away(t)
+	a.look(20 + 3)
+	a.wantSkip(0, "Rx2 may take twice as long as Rx1, and a moment")
+	a.asks("Rx2", 20, 30)
+	a.wantSkip(20, "both are back")
+	a.wantCredit(30, "of both")
+	a.receive(10)
+	a.ack("Rx1", 30)
+	a.Detach("Rx2")
+	a.asks("Rx1", 40, 50)
+	a.look(4)
+	a.wantSkip(40, "Rx2 was away for longer before, which says nothing now")
+
+	a = away(t)
+	a.look(20 + 4)
+	a.wantSkip(20, "Rx2 is away for longer than that")
+}
+
+// An agent stays, and asks for nothing while its children take over what they have.
+func TestAgentWhoseChildrenTakeOverIsAwaitedToo(t *testing.T) {
+	a := compared(t, relay.Rules{}, "Rx1", "SA2")
+	a.asks("Rx1", 10, 12)
+	a.asks("SA2", 10, 12)
+	a.wantSkip(10, "both")
+	a.receive(2)
+	a.ack("Rx1", 12)
+	a.ack("SA2", 12)
+	a.Detach("Rx1")
+	a.look(20)
+	a.asks("Rx1", 20, 30)
+	a.look(20 + 3)
+	a.wantSkip(0, "those of SA2 may take twice as long as Rx1, and a moment")
+	a.look(1)
+	a.wantSkip(20, "they take longer than that")
+}
+
 // A child that waits for the others has its turn when no other asks for anything, though the end has not come: nobody else may ever
 // have it come.
 func TestChildThatWaitsHasItsTurnWithoutTheEnd(t *testing.T) {

@@ -96,6 +96,7 @@ type child struct {
 	sent     uint64
 	asked    uint64 // with Asked: it may be sent all before this
 	quiet    int    // with Asked: at how many looks in a row it has asked for nothing
+	patience int    // with Asked: it is awaited for so many looks more, since another asked for nothing for that long
 	relays   bool   // it is an agent: end to end, what it acknowledges is what its own children have
 	had      uint64 // how far it was sent to when its link ended
 	attached bool
@@ -221,7 +222,7 @@ func (a *Account) Park(name string) {
 func (a *Account) Detach(name string) {
 	if c := a.children[name]; c != nil {
 		c.had = max(c.had, c.sent)
-		c.attached, c.sent = false, c.acked
+		c.attached, c.sent, c.patience = false, c.acked, 0
 	}
 }
 

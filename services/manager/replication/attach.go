@@ -93,9 +93,14 @@ func checkRegistration(asked *replicav1.Registration) error {
 	lists := []struct {
 		field string
 		paths []string
-	}{{"sources", asked.GetSources()}, {"targets", asked.GetTargets()}, {"devices", asked.GetDevices()}}
+		most  int
+	}{
+		{"sources", asked.GetSources(), maxItems},
+		{"devices", asked.GetDevices(), maxItems},
+		{"targets", asked.GetTargets(), maxItems + len(asked.GetDevices())}, // which are among them
+	}
 	for _, list := range lists {
-		problems.That(len(list.paths) <= maxItems, list.field, "has %d items: at most %d", len(list.paths), maxItems)
+		problems.That(len(list.paths) <= list.most, list.field, "has %d items: at most %d", len(list.paths), list.most)
 	}
 	if err := problems.Err(); err != nil {
 		return err

@@ -33,6 +33,18 @@ func TestRegistrationNamesTheField(t *testing.T) {
 	}
 }
 
+// As many devices as there may be are among the targets beside as many directories.
+func TestAsManyTargetsAsThereMayBe(t *testing.T) {
+	for more, want := range map[int]bool{0: true, 1: false} {
+		devices := slices.Repeat([]string{"/dev/sda"}, maxItems)
+		targets := append(slices.Repeat([]string{"/srv"}, maxItems+more), devices...)
+		err := checkRegistration(&replicav1.Registration{Node: "node", Lans: []string{"lan"}, Targets: targets, Devices: devices})
+		if (err == nil) != want {
+			t.Errorf("%d targets: %v", len(targets), err)
+		}
+	}
+}
+
 // A sender waits for those that are online, and not for one that is silent already.
 func TestWhoIsHeard(t *testing.T) {
 	stream := new(Attachment)

@@ -122,7 +122,10 @@ func (t Target) check(file *os.File, length uint64) error {
 		return nil
 	}
 	serial, err := serialOf(file)
-	if err != nil || serial != t.Serial {
+	if err != nil {
+		return fmt.Errorf("%w: %s may be another device than the one with the serial number %q that was asked for: its own is not known: %w", ErrRefused, t.Path, t.Serial, err)
+	}
+	if serial != t.Serial {
 		return fmt.Errorf("%w: %s has the serial number %q and %q was asked for: it is another device", ErrRefused, t.Path, serial, t.Serial)
 	}
 	return nil
@@ -135,24 +138,6 @@ func sizeOf(file *os.File) (uint64, error) {
 		return 0, fmt.Errorf("size of %s: %w", file.Name(), err)
 	}
 	return uint64(end), nil
-}
-
-// serialOf reads a device's serial number, or that of the disk that it is a part of.
-func serialOf(file *os.File) (string, error) {
-	number, err := numberOf(file)
-	if err != nil {
-		return "", err
-	}
-	folder, err := filepath.EvalSymlinks("/sys/dev/block/" + number)
-	if err != nil {
-		return "", fmt.Errorf("serial number of %s: %w", file.Name(), err)
-	}
-	for _, at := range []string{"device/serial", "serial", "../device/serial", "../serial", "loop/backing_file"} {
-		if content, err := os.ReadFile(filepath.Join(folder, at)); err == nil {
-			return strings.TrimSpace(string(content)), nil
-		}
-	}
-	return "", fmt.Errorf("serial number of %s: it tells none", file.Name())
 }
 
 // numberOf is "major:minor" of a device.

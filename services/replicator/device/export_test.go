@@ -32,3 +32,6 @@ func ClaimOf(number, state string, info object.Info) (offset uint64, root object
 
 // NumberOf is numberOf.
 var NumberOf = numberOf
+
+// SerialIn is serialIn.
+var SerialIn = serialIn

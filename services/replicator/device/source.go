@@ -49,6 +49,9 @@ func Content(name string, length uint64) object.Info {
 // Info returns what receivers must know.
 func (s *Source) Info() object.Info { return s.info }
 
+// Head is zero: a device is one file.
+func (s *Source) Head() uint64 { return 0 }
+
 // ReadAt fills p with the bytes from offset on.
 func (s *Source) ReadAt(p []byte, offset uint64) error {
 	if n, err := s.file.ReadAt(p, int64(offset)); n < len(p) {

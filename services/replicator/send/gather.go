@@ -155,11 +155,11 @@ func (s *session) begin() error {
 	}
 	s.datagram = s.largest
 	buffer, length := uint32(1<<31), s.config.Source.Info().Length
-	have := length
+	have, hashesFirst := length, false // somebody may have all of it
 	for _, p := range s.joined {
 		s.datagram = min(s.datagram, int(p.Heard))
 		buffer, have = min(buffer, p.Buffer), min(have, p.Have)
-		s.hashesFirst = s.hashesFirst || p.Have == length && length > 0
+		hashesFirst = hashesFirst || p.Have == length && length > 0
 	}
 	var err error
 	if s.shape, err = algo.ShapeOf(length, s.datagram); err != nil {
@@ -173,7 +173,8 @@ func (s *session) begin() error {
 	s.began = time.Now()
 	s.rules, err = algo.NewSender(algo.Settings{
 		Shape: s.shape, Zeros: s.source.zeros, Ceiling: s.config.Ceiling, Window: window(buffer, s.datagram),
-		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first, Hold: s.hashesFirst,
+		Slow: s.config.Slow, Patience: s.config.Patience, Number: s.number, First: first, Hold: hashesFirst,
+		Head: uint32((s.config.Source.Head() + s.shape.Block() - 1) / s.shape.Block()),
 	}, s.began)
 	if err != nil {
 		return err

@@ -234,12 +234,13 @@ func (l *loop) wait(ctx context.Context, until time.Time) error {
 		return err
 	}
 	now := time.Now()
-	if err := l.hash(now); err != nil {
+	isAwaited, err := l.hash(now)
+	if err != nil {
 		return err
 	}
 	l.show(now)
-	if l.hashesFirst && l.checked == nil && !l.source.stands() {
-		return nil // all wait for it
+	if isAwaited {
+		return nil
 	}
 	return l.sleep(ctx, until)
 }
@@ -251,30 +252,30 @@ func (l *loop) takeLate() uint64 {
 }
 
 // hash goes on with what was sent and not hashed, or with all if that is wanted first, for a while,
-// and seals the whole when nothing is left.
-func (l *loop) hash(now time.Time) error {
+// and seals the whole when nothing is left. All wait for more of it if isAwaited.
+func (l *loop) hash(now time.Time) (isAwaited bool, err error) {
 	l.mu.Lock()
-	passed, isSealed := l.rules.Passed(), l.root != object.Root{}
-	if l.rules.Holds() {
+	passed, isSealed, holds := l.rules.Passed(), l.root != object.Root{}, l.rules.Holds()
+	l.mu.Unlock()
+	if holds {
 		passed = l.shape.Blocks()
 	}
-	l.mu.Unlock()
 	for !isSealed {
 		done, err := l.source.hashOn(passed)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if done {
 			break
 		}
 		if l.source.stands() || time.Since(now) > hashSpan {
-			return nil
+			return holds && !l.source.stands(), nil
 		}
 	}
 	if isSealed || passed < l.shape.Blocks() {
-		return nil
+		return false, nil
 	}
-	return l.check()
+	return false, l.check()
 }
 
 // check finds out whether what was hashed is still what the source has, beside all else: of a large tree that takes long, and

@@ -13,6 +13,7 @@ import (
 type hollow struct{ length uint64 }
 
 func (h hollow) Info() object.Info { return object.Info{Name: "hollow", Length: h.length} }
+func (h hollow) Head() uint64      { return 0 }
 func (h hollow) Changed() error    { return nil }
 
 func (h hollow) Holes() ([]object.Hole, error) {

@@ -70,6 +70,8 @@ type Config struct {
 // Source is what is replicated.
 type Source interface {
 	Info() object.Info
+	// Head is how many bytes of it say where the others belong: before receivers have these, they have no place for others.
+	Head() uint64
 	// ReadAt fills p with the bytes from offset on.
 	ReadAt(p []byte, offset uint64) error
 	// Holes are the ranges of zeros that need not be read, in order. They are asked for once, before anything is announced.
@@ -165,10 +167,8 @@ type session struct {
 	largest int               // datagram that is tried
 	holes   []object.Hole
 	zeros   uint64 // bytes in holes
-	// hashesFirst has the source be hashed before anything is sent: somebody may have all of it.
-	hashesFirst bool
-	source      *reader
-	checked     chan error // whether the source has changed since all of it was read; nil before that
+	source  *reader
+	checked chan error // whether the source has changed since all of it was read; nil before that
 
 	mu       sync.Mutex
 	rival    *RivalError // has had this sender end; it begins nothing any more

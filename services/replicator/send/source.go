@@ -30,6 +30,9 @@ func OpenObject(ctx context.Context, path string) (*Object, error) {
 // Info returns what receivers must know.
 func (o *Object) Info() object.Info { return o.source.Info() }
 
+// Head is how long the beginning of a directory is that says where the rest belongs.
+func (o *Object) Head() uint64 { return o.source.Head() }
+
 // ReadAt fills p with the bytes from offset on.
 func (o *Object) ReadAt(p []byte, offset uint64) error { return o.reader.ReadAt(p, offset) }
 

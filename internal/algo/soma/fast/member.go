@@ -64,6 +64,7 @@ type member struct {
 	missed    int           // packets that did not come to it, as it has told since it was judged last
 	earlier   int           // and in the span before: what it asks for may have been lost then
 	greedy    int           // spans in a row in which it asked for far more than others
+	heads     uint32        // blocks of the head that it had be sent again
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 }

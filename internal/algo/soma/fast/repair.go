@@ -88,6 +88,12 @@ func (r *repairs) want(s Shape, poll uint32, w wire.Want, several bool) {
 	}
 }
 
+// begins reports whether a want for a block, in answer to a poll, begins a round.
+func (r *repairs) begins(poll, block uint32) bool {
+	known := r.blocks[block]
+	return known == nil || known.isOver() && poll > known.poll
+}
+
 // run notes that a member misses a whole block, and can wait.
 func (r *repairs) run(poll uint32, block uint32) {
 	if known := r.blocks[block]; known == nil || poll > known.poll {

@@ -127,7 +127,7 @@ func (s *Sender) slowest(id ID) {
 // follow notes how far a member is, and answers what it waits for.
 func (s *Sender) follow(id ID, r wire.Reported) {
 	m := s.members[id]
-	if m.outcome == Unknown && !m.left && r.State < wire.Complete {
+	if m.outcome == Unknown && !m.left && !m.isStarved() && r.State < wire.Complete {
 		m.outcome = Running // it is back
 	}
 	m.state = max(m.state, r.State)
@@ -171,7 +171,7 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 			runs -= count
 		case w.Run > 0:
 			count := min(uint32(w.Run), s.passed-w.Block, runs)
-			asked += s.runs(r.Poll, w.Block, count)
+			asked += s.runs(m, r.Poll, w.Block, count)
 			runs -= count
 		default:
 			asked += int(w.Need)
@@ -189,16 +189,21 @@ const nearBlocks = 8
 // runMost is of how many whole blocks is taken note that one report asks for: the others are asked for again.
 const runMost = 1 << 10
 
-// runs takes a want for whole blocks, and returns how many packets are sent again at once for it.
-func (s *Sender) runs(poll, first, count uint32) (asked int) {
+// runs takes a want for whole blocks, and returns how many packets are sent again at once for it, as all that are near. So is the head, a
+// few times, and is not counted: a member that comes late drops all else before it has that, and all of that would be sent again, too.
+func (s *Sender) runs(m *member, poll, first, count uint32) (asked int) {
 	for block := first; block < first+count; block++ {
-		if s.passed-block <= nearBlocks {
-			all := s.set.all(block)
+		all := s.set.all(block)
+		switch isHead := block < s.set.Head && m.heads < askedTwice*s.set.Head; {
+		case s.passed-block <= nearBlocks:
 			asked += bits.OnesCount64(all)
-			s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
+		case isHead && s.repair.begins(poll, block):
+			m.heads++
+		case !isHead:
+			s.repair.run(poll, block)
 			continue
 		}
-		s.repair.run(poll, block)
+		s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
 	}
 	return asked
 }

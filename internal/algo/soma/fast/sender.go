@@ -53,6 +53,8 @@ type Settings struct {
 	Patience time.Duration
 	// First is the first block that somebody misses.
 	First uint32
+	// Head is how many blocks, from the first on, a member needs before it has a place for any other.
+	Head uint32
 	// Hold has nothing be sent before the root is known: somebody may have all already.
 	Hold bool
 	// Number is the first number that is free.
@@ -208,7 +210,14 @@ func (s *Sender) Passed() uint32 { return s.passed }
 func (s *Sender) Began() uint32 { return s.began }
 
 // Holds reports whether nothing is sent before the root is known.
-func (s *Sender) Holds() bool { return s.hold.isOn }
+func (s *Sender) Holds() bool { return s.hold.isOn || s.awaitsRoot() }
+
+// awaitsRoot reports whether nobody is left that misses anything, and somebody has all and waits for the root: it came late, and whom the
+// blocks were sent to is gone.
+func (s *Sender) awaitsRoot() bool {
+	hasLanded := func(m *member) bool { return m.outcome == Running && m.state == wire.Landed }
+	return !s.sealed && s.listeners() == 0 && slices.ContainsFunc(s.members, hasLanded)
+}
 
 // Counts returns what was sent so far.
 func (s *Sender) Counts() Counts { return s.counts }
@@ -250,7 +259,7 @@ func (s *Sender) Next(now time.Time, most int) Decision {
 
 // Upcoming returns the block of which packets or parity are sent next, if any are.
 func (s *Sender) Upcoming() (block uint32, is bool) {
-	if s.hold.isOn {
+	if s.Holds() {
 		return 0, false
 	}
 	block, is = s.repair.upcoming()

@@ -26,6 +26,32 @@ func TestSwallowedPacketsAreNoticed(t *testing.T) {
 	}
 }
 
+// A member that was given up because nothing gets to it stays given up whatever it says, and is back once something gets to it.
+func TestWhoIsStarvedIsNotBack(t *testing.T) {
+	n := begin(t, setting{length: 45e6, members: 3, uplink: cable{rate: mbit10, queue: 200}, cable: lan(mbit10), seed: 8})
+	var said wire.Reported
+	n.tamper = func(r *wire.Reported) { said = *r }
+	n.run(300 * time.Millisecond)
+	n.members[0].cable.most = 600
+	n.run(15 * time.Second)
+	for range 100 {
+		n.run(100 * time.Millisecond)
+		if err := n.sender.Report(0, said, n.now); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.sender.Member(0).Outcome; got != fast.Unknown {
+			t.Fatalf("it is %v, and has %d blocks", got, said.Frontier)
+		}
+	}
+	n.members[0].cable.most = 0
+	n.run(time.Second)
+	if got := n.sender.Member(0).Outcome; got != fast.Running || n.sender.Passed() == n.shape.Blocks() {
+		t.Errorf("it is %v, with %d blocks sent", got, n.sender.Passed())
+	}
+	n.run(3 * time.Minute)
+	n.wantComplete()
+}
+
 // A member that was cut off for longer than a starved one is waited for is not taken for one when it is back, although others were
 // sent much meanwhile, and it says what it has said last.
 func TestWhoIsBackIsNotStarved(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *Sender) watch(now time.Time) {
 	s.judge(now)
 	s.attach()
 	s.hold.watch(s, now)
-	s.polls.isIdle = s.hold.isOn && !s.sealed
+	s.polls.isIdle = s.Holds() && !s.sealed
 	s.drain.watch(s, now)
 	if s.breaker.isTripped(now) {
 		s.counts.Trips++
