@@ -28,16 +28,25 @@ type beginning struct {
 	rate  link.Rate
 	delay time.Duration // each way
 	queue int           // packets
+	loss  float64       // at random
 }
 
 var beginnings = []beginning{
-	{20 * link.Mbit, 100 * time.Millisecond, 40},
-	{100 * link.Mbit, 50 * time.Millisecond, 64},
-	{100 * link.Mbit, 50 * time.Millisecond, 800},
+	{20 * link.Mbit, 100 * time.Millisecond, 40, 0},
+	{100 * link.Mbit, 50 * time.Millisecond, 64, 0},
+	{100 * link.Mbit, 50 * time.Millisecond, 800, 0},
+	{100 * link.Mbit, 50 * time.Millisecond, 800, 0.002},
 }
 
+// lossy is the path of which there is something to find out: it loses packets by itself.
+var lossy = beginnings[3]
+
 func (b beginning) String() string {
-	return fmt.Sprintf("%v, %v, %d packets", b.rate, 2*b.delay, b.queue)
+	text := fmt.Sprintf("%v, %v, %d packets", b.rate, 2*b.delay, b.queue)
+	if b.loss > 0 {
+		text += fmt.Sprintf(", %.1f %% lost", 100*b.loss)
+	}
+	return text
 }
 
 // marks are the times at which it is checked how much has come, and startRuns is how often each transfer begins.
@@ -54,13 +63,14 @@ type starter struct {
 func starters() []starter {
 	return []starter{
 		{"a plain connection", func(ctx context.Context, n *network) ([]float64, error) { return n.plain(ctx) }},
-		{"a link of one stripe", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, 1) }},
-		{"a link that tunes itself", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, algo.Most) }},
+		{"a link of one stripe", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, 1, false) }},
+		{"a link that tunes itself", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, algo.Most, false) }},
+		{"a link to a known peer", func(ctx context.Context, n *network) ([]float64, error) { return n.startLink(ctx, algo.Most, true) }},
 	}
 }
 
 func (s starter) on(ctx context.Context, b beginning, seed uint64) ([]float64, error) {
-	n := across(seed, link.Shape{Rate: b.rate, Delay: b.delay, Queue: link.Packets(b.queue)})
+	n := across(seed, link.Shape{Rate: b.rate, Delay: b.delay, Queue: link.Packets(b.queue), Loss: b.loss})
 	defer n.Close()
 	if err := n.Start(); err != nil {
 		return nil, err
@@ -82,13 +92,21 @@ func (n *network) plain(ctx context.Context) ([]float64, error) {
 	})
 }
 
-// startLink begins with a link of the product.
-func (n *network) startLink(ctx context.Context, most int) ([]float64, error) {
+// startLink begins with a link of the product, which has a connection to its peer already if that is known.
+func (n *network) startLink(ctx context.Context, most int, isKnown bool) ([]float64, error) {
 	t := &trial{from: n.florida, to: n.virginia, port: linkPort, bounds: algo.Bounds{Least: 1, Most: most}, congestion: today, size: 1024 * link.MiB}
-	if err := t.prepare(); err != nil {
+	end, err := t.serve(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return during(ctx, t.store.came, t.carry)
+	defer end()
+	if isKnown {
+		if err := t.meet(ctx); err != nil {
+			return nil, err
+		}
+		defer t.contacts.Close()
+	}
+	return during(ctx, t.store.came, t.take)
 }
 
 // during returns how many megabytes have come at the marks, and ends the transfer after the last.
@@ -118,7 +136,7 @@ func start(ctx context.Context, options experiment.Options) (*measure.Result, er
 	r := &measure.Result{
 		Title: "Paper 002, the first seconds", Seed: options.Seed, Origin: options.Origin,
 		About: fmt.Sprintf(`What has come in order some seconds after the first SYN, in the median of %d runs, each in a new network. All is %s. The plain connection has no TLS, whose handshake, and the
-link's own, take two round trips more.`, startRuns, today),
+link's own, take two round trips more. An agent has a connection already to each peer that it measures: a link to a known peer begins with that.`, startRuns, today),
 	}
 	for _, b := range beginnings {
 		table := measure.Table{Title: "Megabytes on " + b.String(), Columns: []string{""}}

@@ -40,6 +40,7 @@ type trial struct {
 	size          labLink.Bytes
 	source        *os.File
 	store         *store
+	contacts      *link.Contacts // what the child knows its parent by already; nil if it does not
 	start         time.Time
 
 	mu      sync.Mutex
@@ -57,27 +58,39 @@ func (n *network) tune(ctx context.Context, congestion string, bounds parallel.B
 
 // run returns how long the link takes, from the first SYN to the last byte in its file.
 func (t *trial) run(ctx context.Context) (time.Duration, error) {
-	if err := t.prepare(); err != nil {
+	end, err := t.serve(ctx)
+	if err != nil {
 		return 0, err
 	}
-	err := t.carry(ctx)
+	defer end()
+	err = t.take(ctx)
 	return t.store.ended.Sub(t.start), err
 }
 
-// carry makes the link carry everything.
-func (t *trial) carry(ctx context.Context) error {
-	defer t.source.Close()
-	defer t.store.to.Close()
+// serve has the parent wait for its child, until end is called.
+func (t *trial) serve(ctx context.Context) (end func(), err error) {
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
 	listener, err := t.from.Listen(ctx, "tcp4", t.from.At(t.port), lab.Congestion(t.congestion))
 	if err != nil {
-		return err
+		return nil, errors.Join(err, t.source.Close(), t.store.to.Close())
 	}
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer listener.Close()
 	running.Go(func() { t.accept(ctx, listener, &running) })
-	t.start = time.Now()
-	return t.take(ctx)
+	return func() {
+		listener.Close()
+		running.Wait()
+		t.source.Close()
+		t.store.to.Close()
+	}, nil
+}
+
+// meet has the child know its parent before it asks for anything, as agents know those that they measure.
+func (t *trial) meet(ctx context.Context) error {
+	t.contacts = link.NewContacts(dialer{t.to, t.congestion}, t.child, link.AgentsKeep)
+	_, err := t.contacts.Prove(ctx, t.from.At(t.port), parentID)
+	return err
 }
 
 // prepare makes what both ends need.
@@ -155,7 +168,9 @@ func (t *trial) note(choice parallel.Choice) {
 	t.choices = append(t.choices, time.Since(t.start).Round(100*time.Millisecond).String()+": "+choice.Explain())
 }
 
+// take has the child take everything.
 func (t *trial) take(ctx context.Context) error {
+	t.start = time.Now()
 	first, err := t.dial(ctx, wire.Hello{})
 	if err != nil {
 		return err
@@ -167,6 +182,10 @@ func (t *trial) take(ctx context.Context) error {
 
 func (t *trial) dial(ctx context.Context, hello wire.Hello) (*link.Conn, error) {
 	hello.Stripes, hello.Plaintext = parallel.Most, true
+	if t.contacts != nil {
+		conn, _, err := t.contacts.Ask(ctx, t.from.At(t.port), parentID, hello, link.Answer{})
+		return conn, err
+	}
 	conn, _, err := link.Dial(ctx, dialer{t.to, t.congestion}, t.from.At(t.port), t.child, parentID, hello)
 	return conn, err
 }
