@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/groupcast/groupcast/e2e/lab/labtest"
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	"github.com/groupcast/groupcast/internal/testprocess"
 )
 
@@ -68,7 +69,6 @@ func TestTreeCarriesOnce(t *testing.T) {
 		t.Errorf("%.3f is delivered", result.delivered())
 	}
 	// In the tree seven links carry each datagram; plain datagrams to four members cross three links each, which makes twelve.
-	// are twelve.
 	if carried := float64(result.carried) / float64(result.sent); carried > 7.2 {
 		t.Errorf("%.1f datagrams on links for each that was sent", carried)
 	}
@@ -97,6 +97,40 @@ func TestDownloadIsNotStarved(t *testing.T) {
 	}
 	if with > alone*9/10 {
 		t.Errorf("beside a stream over agents a download has %v of %v: the stream has nothing", with, alone)
+	}
+}
+
+// A link that carries less than half of a stream costs those behind it what it cannot carry, and nobody else anything.
+func TestNarrowLinkHoldsUpNobodyElse(t *testing.T) {
+	labtest.Require(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s := spec{count: 4000, size: 1000, interval: 2 * time.Millisecond, fresh: 3 * time.Second}
+	n := newNetwork(seed, 0, 2*link.Mbit)
+	t.Cleanup(func() { n.Close() })
+	labtest.Start(t, n.Lab)
+	stream, err := n.deploy(ctx, s)
+	if stream.fleet != nil {
+		t.Cleanup(func() { stream.close() })
+	}
+	if err == nil {
+		err = stream.wait(ctx, s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, process := range stream.receivers {
+		got := tally{sent: s.count}
+		if err := got.read(process.Output()); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("member%d: %.3f delivered, half of it within %v", i+1, got.delivered(), got.age(0.5))
+		switch isBehind := i < members/2; {
+		case isBehind && (got.delivered() < 0.1 || got.delivered() > 0.7):
+			t.Errorf("member%d, behind a link that carries less than half, got %.3f", i+1, got.delivered())
+		case !isBehind && got.delivered() < 0.99:
+			t.Errorf("member%d, beside that link, got %.3f", i+1, got.delivered())
+		}
 	}
 }
 

@@ -62,8 +62,10 @@ func (w *world) connect(name, to string, duty identity.Duty) (*end, error) {
 type listener struct {
 	*end
 	ended chan error // how the link ended
+	loses uint64     // every so many of the datagrams that come are lost; 0 is none
 
 	mu    sync.Mutex
+	came  uint64
 	got   map[uint64]string
 	extra int // how many datagrams of parity came
 }
@@ -71,11 +73,17 @@ type listener struct {
 // listen has an agent feed a member, from when this returns until the test ends.
 func (w *world) listen(name, from string) *listener {
 	w.Helper()
+	return w.listenLosing(0, name, from)
+}
+
+// listenLosing is listen for a member that loses every so many of what comes.
+func (w *world) listenLosing(loses uint64, name, from string) *listener {
+	w.Helper()
 	e, err := w.connect(name, from, identity.Receive)
 	if err != nil {
 		w.Fatal(err)
 	}
-	l := &listener{end: e, ended: make(chan error, 1), got: make(map[uint64]string)}
+	l := &listener{end: e, ended: make(chan error, 1), loses: loses, got: make(map[uint64]string)}
 	in := datagram.NewIn(e.secret, e.remote)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -98,12 +106,15 @@ func (w *world) listen(name, from string) *listener {
 }
 
 func (l *listener) take(in *datagram.In, whole []byte, at netip.AddrPort) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.came++; l.loses > 0 && l.came%l.loses == 0 {
+		return
+	}
 	h, payload, err := in.Open(whole, at, time.Now())
 	if err != nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if h.Kind == wiredatagram.Data {
 		l.got[h.Sequence] = string(payload)
 	} else {
@@ -339,6 +350,42 @@ func TestSilentChildIsAlone(t *testing.T) {
 	if use := w.childOf("sa1", "silent").GetDatagrams(); use.GetSent() != 0 || use.GetHeld() != 50 {
 		t.Errorf("to the silent child: %v", use)
 	}
+}
+
+// A link on which half is lost, whatever its pace, is stopped after five bad intervals: nothing more is sent over it for ten seconds, and
+// the other children miss nothing.
+func TestLinkThatLosesMostIsStopped(t *testing.T) {
+	w := newFlowWorld(t, &groupv1.DatagramSpec{})
+	w.start("sa1", 1<<20)
+	w.tree("sa1", "sender", "r1", "r2")
+	l := w.listen("r1", "sa1")
+	w.listenLosing(2, "r2", "sa1")
+	w.awaitFed("sa1", "r1", "r2")
+	sender := w.talk("sa1")
+	var said uint64
+	speak := func(times int) {
+		for range times {
+			sender.say(said, said+1)
+			said++
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	trips := func() float64 { return w.agents["sa1"].count(w, "circuit_breaker_trips") }
+	for begun := time.Now(); trips() == 0; speak(20) {
+		if time.Since(begun) > patience {
+			t.Fatalf("nothing trips; to the child on it: %v", w.childOf("sa1", "r2").GetDatagrams())
+		}
+	}
+	before := w.childOf("sa1", "r2").GetDatagrams()
+	speak(400)
+	after := w.childOf("sa1", "r2").GetDatagrams()
+	if after.GetSent() != before.GetSent() || after.GetHeld() < before.GetHeld()+300 {
+		t.Errorf("on a link that is stopped: %v, and before that %v", after, before)
+	}
+	if got := trips(); got != 1 {
+		t.Errorf("%v links are stopped, want the one", got)
+	}
+	w.wantAll("r1", l, said)
 }
 
 // A node that is not a child by the tree is not fed, nor one that asks for bytes; a child that the tree no longer has is not fed any more.
