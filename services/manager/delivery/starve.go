@@ -7,7 +7,6 @@ import (
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
-	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -45,10 +44,11 @@ func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.De
 }
 
 // moveUnfed has another agent feed a member to which its agent gave nothing: one that the tree did not use where that alone is near, or if
-// there is no other. It reports whether there is one.
+// there is no other. It is one that gave the member nothing before, or harmed it, only if all others did, too. It reports whether there is one.
 func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	from, _ := r.tree.Parent(member.String())
-	if !r.moveToNear(member, causeUnfed, why) && !r.moveElsewhere(member, causeUnfed, why) && !r.moveToSpare(member, causeUnfed, why) {
+	but := append(r.doubtedBy(member), r.harmedBy(member.String())...)
+	if !r.moveAnywhere(member, why, but...) && (len(but) == 0 || !r.moveAnywhere(member, why)) {
 		return false
 	}
 	r.doubt(placement.ParseID(from), member)
@@ -56,15 +56,45 @@ func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	return true
 }
 
+// avoidUnfed has another agent feed each member that was moved since it got nothing and would come back to where it got nothing, as when its new
+// agent is lost. Where there is no other the member goes there all the same.
+func (r *rearrangement) avoidUnfed(delivery view.Delivery) {
+	if !delivery.Running() || r.tree == nil || r.keeper.tree == nil || len(r.history) == 0 {
+		return
+	}
+	for _, receiver := range r.network.Receivers {
+		member := placement.MemberID(receiver.GetName())
+		from, _ := r.tree.Parent(member.String())
+		before, _ := r.keeper.tree.Parent(member.String())
+		if from != before && r.wasUnfedBy(placement.ParseID(from), member) && !slices.Contains(r.unfed, member) {
+			r.moveAnywhere(member, from+" gave it nothing before", append(r.doubtedBy(member), r.harmedBy(member.String())...)...)
+		}
+	}
+}
+
+// wasUnfedBy reports whether a member that was moved since it got nothing is not to be fed by an agent for that reason.
+func (k *keeper) wasUnfedBy(agent, member identity.ID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	node := k.progress.nodes[member]
+	return node != nil && node.unfed > 0 && k.progress.isDoubted(link{agent, member}, time.Now())
+}
+
+// moveAnywhere has another agent feed a member that got nothing, but none of those in but. It reports whether there is one.
+func (r *rearrangement) moveAnywhere(member identity.ID, why string, but ...string) (moved bool) {
+	return r.moveToNear(member, causeUnfed, why, but...) || r.moveElsewhere(member, causeUnfed, why, but...) || r.moveToSpare(member, causeUnfed, why, but...)
+}
+
 // moveElsewhere has another agent feed a member, but none of those in but. It reports whether there is one.
 func (r *rearrangement) moveElsewhere(member identity.ID, cause, why string, but ...string) (moved bool) {
 	return r.moveWithin(r.attached().Enlarged(r.tree), member, cause, why, but...)
 }
 
-// moveToNear has an agent near a member feed it that the tree did not use, where those of the tree are far.
-func (r *rearrangement) moveToNear(member identity.ID, cause, why string) (moved bool) {
+// moveToNear has an agent near a member feed it that the tree did not use, where those of the tree are far. Those in but count as if they were
+// not there.
+func (r *rearrangement) moveToNear(member identity.ID, cause, why string, but ...string) (moved bool) {
 	there := r.attached()
-	with, near, err := there.WithNear(there.Enlarged(r.tree), member.String())
+	with, near, err := there.WithNear(there.Enlarged(r.tree), member.String(), but...)
 	if err != nil {
 		return false
 	}
@@ -76,11 +106,7 @@ func (r *rearrangement) moveToNear(member identity.ID, cause, why string) (moved
 // of no use against damaged bytes. It is none of those in but.
 func (r *rearrangement) moveToSpare(member identity.ID, cause, why string, but ...string) (moved bool) {
 	there := r.attached()
-	enlarged := there.Enlarged(r.tree)
-	there.Agents = slices.DeleteFunc(slices.Clone(there.Agents), func(agent *agentv1.Agent) bool {
-		return slices.Contains(but, placement.AgentID(agent.GetName()).String())
-	})
-	with, err := there.WithSpare(enlarged, member.String())
+	with, err := there.WithSpare(there.Enlarged(r.tree), member.String(), but...)
 	return err == nil && r.moveWithin(with, member, cause, why, but...)
 }
 

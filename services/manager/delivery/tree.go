@@ -89,6 +89,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	r.moveGivenUp(delivery)
 	r.moveStarved(delivery)
 	r.avoidHarm(delivery)
+	r.avoidUnfed(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	again, err := r.write(ctx, delivery)
