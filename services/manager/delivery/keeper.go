@@ -209,7 +209,10 @@ func (k *keeper) goOnWithout(full error, now time.Time) (due time.Time) {
 // awaited tells whether somebody still waits for a delivery that has ended: only
 // then does it matter who feeds whom.
 func (k *keeper) awaited(delivery view.Delivery) bool {
-	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool { return k.mayComeAfterEnd(delivery, member) })
+	isSuperseded := k.superseded(delivery)
+	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool {
+		return k.mayComeAfterEnd(delivery, member) && (k.hasNode(placement.MemberID(member.GetName())) || !isSuperseded())
+	})
 }
 
 // idleStep is how often a delivery is looked at although nothing seems due.
