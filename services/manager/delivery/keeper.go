@@ -350,6 +350,7 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 			node.missed = 0 // what its feeder before had is no measure of this one
 		}
 	}
+	k.forgetBlame(before)
 }
 
 // member collects what is known of the delivery at one member.

@@ -115,7 +115,6 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 	for _, change := range r.history {
 		k.desk.metrics.treeChanged(change.GetCause())
 	}
-	k.forgetBlame(r.tree)
 	again, found := k.desk.view.Delivery(k.id)
 	if !found {
 		return delivery, store.ErrConflict
