@@ -347,7 +347,7 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, before, time.Now())
 	for id, by := range k.fedBy {
 		if node := k.progress.nodes[id]; node != nil && before[id] != by {
-			node.missed = 0 // what its feeder before had is no measure of this one
+			node.missed, node.getsSince = 0, time.Time{} // what its feeder before had, and gave, is no measure of this one
 		}
 	}
 	k.forgetBlame(before)

@@ -139,7 +139,8 @@ func (k *keeper) starvesFrom(member identity.ID) time.Time {
 // again, its own path may lose them, whoever feeds it.
 const longestStarving = 8 * time.Minute
 
-// starvePatience returns for how long a member may get nothing: of datagrams, twice as long after each move.
+// starvePatience returns for how long a member may get nothing: of datagrams, twice as long after each move, until it has got them from one agent
+// for longestStarving.
 func (p *progress) starvePatience(node *nodeProgress) time.Duration {
 	if !p.datagrams {
 		return idlePatience
