@@ -49,13 +49,13 @@ func more(said map[string]*groupv1.DeliveryReport, names string) {
 
 // unserved returns the agents that are to be taken out, and the members that are to move, by now.
 func (s *streamed) unserved() (names []string) {
-	now := time.Now()
+	now, starved := time.Now(), s.starved()
 	for _, name := range s.tree.Names() {
 		id := placement.ParseID(name)
 		if since := s.idleSince(id, true); id.Role == identity.Agent && !since.IsZero() && now.Sub(since) >= idlePatience {
 			names = append(names, id.Name)
 		}
-		if until := s.starvesFrom(id); !until.IsZero() && !now.Before(until) {
+		if from, starves := starved[id]; starves && !now.Before(from) {
 			names = append(names, id.Name)
 		}
 	}

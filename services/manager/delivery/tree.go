@@ -61,12 +61,13 @@ func loadOf(spec *groupv1.DeliverySpec) tree.Load {
 // rearrangement is a tree on its way to another.
 type rearrangement struct {
 	*keeper
-	network placement.Network // without the agents that are lost, banned or idle
-	reserve []*agentv1.Agent  // agents that are merely banned or idle: better than none
-	tree    *tree.Tree
-	absent  []string
-	ended   bool
-	cleared bool // an agent has more uplink than the delivery's tree says: the next leader would take it as slow
+	network   placement.Network // without the agents that are lost, banned or idle
+	reserve   []*agentv1.Agent  // agents that are merely banned or idle: better than none
+	tree      *tree.Tree
+	absent    []string
+	ended     bool
+	cleared   bool // an agent has more uplink than the delivery's tree says: the next leader would take it as slow
+	enlarging enlarging
 	history
 	findings
 	now time.Time

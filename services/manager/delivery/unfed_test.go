@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +125,67 @@ func (u *unserved) inZones(zones string) {
 	u.desk.join(u.t, "m1", own)
 	nodes = append(nodes, &managerv1.TreeNode{Id: "member/m1", Parent: "agent/a", Cluster: own}, &managerv1.TreeNode{Id: "member/m2", Parent: by})
 	u.stand(nodes...)
+}
+
+// A look at who starves costs each member of one agent less than a look at those beside it.
+func TestLookAtManyMembersOfOneAgent(t *testing.T) {
+	const members = 2000
+	links := []string{"s>a"}
+	has := map[string]uint64{"s": 100, "a": 100, "m0": 100}
+	for i := range members {
+		links = append(links, fmt.Sprint("a>m", i))
+	}
+	w := watching(t, links...)
+	w.report(has)
+	w.progress.nodes[named("m0")].bytesAt = time.Now().Add(time.Hour) // it gets something, and the others lack something
+	if starved := w.starved(); len(starved) != members-1 {
+		t.Fatalf("%d of %d starve", len(starved), members)
+	}
+	if allocations := testing.AllocsPerRun(5, func() { w.starved() }); allocations > members {
+		t.Errorf("a look at %d members costs %v allocations", members, allocations)
+	}
+}
+
+// Which agents would be used is found out once for all members that move in one rearrangement, and anew if other agents are there by then.
+func TestAgentsThatWouldBeUsedAreFoundOutOnce(t *testing.T) {
+	u := serve(t, fileSpec())
+	for name, zone := range map[string]string{"c": "x", "d": "y"} {
+		u.be(name, zone)
+	}
+	if err := u.desk.view.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := &rearrangement{keeper: u.keeper, network: u.network(u.shown()), tree: u.tree}
+	asked := 0
+	r.network.Measured = func() placement.Measured {
+		asked++
+		return placement.Measured{}
+	}
+	const members = 1000
+	for i := range members {
+		for _, zone := range []string{"x", "y", ""} {
+			r.network.Receivers = append(r.network.Receivers, &groupv1.Member{Name: fmt.Sprint("m", i, zone), Labels: map[string]string{"zone": zone}})
+		}
+	}
+	wantAdded := func(want string) {
+		t.Helper()
+		_, enlarged := r.enlarged()
+		for _, name := range []string{"c", "d"} {
+			if _, has := enlarged.Node("agent/" + name); has != strings.Contains(want, name) {
+				t.Errorf("%s is added: %t, want %q", name, has, want)
+			}
+		}
+	}
+	wantAdded("c d")
+	asked = 0
+	if wantAdded("c d"); asked >= members {
+		t.Errorf("for %d receivers it is asked %d times what was measured", len(r.network.Receivers), asked)
+	}
+	gone := r.network.Agents
+	r.network.Agents = slices.DeleteFunc(slices.Clone(gone), func(agent *agentv1.Agent) bool { return agent.GetName() == "c" })
+	wantAdded("d")
+	r.network.Agents = gone
+	wantAdded("c d")
+	u.hangUp("d")
+	wantAdded("c")
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -10,16 +11,19 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// Enlarged returns the tree, as it is by what is measured now, with all agents added that would be used for its receivers. Those that are added
-// feed nobody yet.
-func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
-	t = n.Remeasured(t)
-	for _, agent := range n.choose() {
-		if with, err := n.Return(t, agent); err == nil { // it fails for agents that are there already
-			t = with
+// Enlarging returns how trees are enlarged: which agents would be used for the receivers is found out once, when it is first asked. Enlarge returns a
+// tree, as it is by what is measured now, with all of these added. Those that are added feed nobody yet.
+func (n Network) Enlarging() (enlarge func(t *tree.Tree) *tree.Tree) {
+	chosen := sync.OnceValue(n.choose)
+	return func(t *tree.Tree) *tree.Tree {
+		t = n.Remeasured(t)
+		for _, agent := range chosen() {
+			if with, err := t.With(n.agent(agent)); err == nil { // it fails for agents that are there already
+				t = with
+			}
 		}
+		return t
 	}
-	return t
 }
 
 // Uplinks returns the uplinks of agents by their names in trees.

@@ -374,7 +374,7 @@ func TestBetterParents(t *testing.T) {
 	network.Agents = slices.DeleteFunc(slices.Clone(network.Agents), func(a *agentv1.Agent) bool { return a.GetName() == "a3" || a.GetName() == "a2" })
 	first := build(t, network)
 	network.Agents = networks["daemonset"].Agents
-	grown := network.Enlarged(first)
+	grown := network.Enlarging()(first)
 	var moved []string
 	for _, node := range network.Nodes(grown) {
 		after, gain, found := grown.Nearer(node)
@@ -412,10 +412,10 @@ func TestSpareAgent(t *testing.T) {
 		"agent/x": {near, x, weak, strong}, "agent/near": {far, near, strong}, "agent/strong": {strong, agent("y", "n7", "", 7)}, "": {},
 	} {
 		n.Agents, n.Measured = append([]*agentv1.Agent{a}, others...), measured
-		if _, err := n.Enlarged(first).Elsewhere("member/m2"); err == nil {
+		if _, err := n.Enlarging()(first).Elsewhere("member/m2"); err == nil {
 			t.Fatal("there is another agent already")
 		}
-		with, err := n.WithSpare(n.Enlarged(first), "member/m2")
+		with, err := n.WithSpare(n.Enlarging()(first), "member/m2")
 		if want == "" {
 			if !errors.Is(err, placement.ErrNoAgent) {
 				t.Errorf("%v, want ErrNoAgent", err)
