@@ -42,6 +42,40 @@ func TestTreeOfAnEndedDeliveryTakesNobodyIn(t *testing.T) {
 	}
 }
 
+// Nobody waits for an ended delivery whose members that come late get a newer one of its name, except those whom it feeds already.
+func TestNobodyWaitsForWhatIsSuperseded(t *testing.T) {
+	const isUnknown, isComplete = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, groupv1.ReceiptState_RECEIPT_STATE_COMPLETE
+	for name, test := range map[string]struct {
+		m1    groupv1.ReceiptState
+		late  bool
+		newer string // the name of the object that was delivered since
+		want  bool
+	}{
+		"a member has come":                               {isComplete, true, "other", true},
+		"it gets a newer one":                             {isComplete, true, "one", false},
+		"one that is fed has not said that it has all":    {isUnknown, true, "one", true},
+		"all have it":                                     {isComplete, false, "other", false},
+		"one that is fed has not, and nobody else is new": {isUnknown, false, "other", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := fileSpec()
+			spec.Name = "one"
+			u := serve(t, spec)
+			if test.late {
+				u.desk.join(t, "late", "")
+			}
+			u.end(&groupv1.Receipt{Member: "m1", State: test.m1}, &groupv1.Receipt{Member: "m2", State: isComplete})
+			newer := stored("newer")
+			newer.Delivery.Spec = fileSpec()
+			newer.Delivery.Spec.Name, newer.Delivery.CreateTime, newer.Delivery.State = test.newer, timestamppb.Now(), groupv1.DeliveryState_DELIVERY_STATE_RUNNING
+			u.desk.write(t, newer)
+			if got := u.awaited(u.shown()); got != test.want {
+				t.Errorf("somebody waits for it: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 // A member that has left has failed. It counts as if it had not as long as it is back, and its receipt is what it says then.
 func TestWhoLeftAndIsBackIsWaitedFor(t *testing.T) {
 	u := serve(t, fileSpec())

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -81,19 +80,22 @@ func (k *keeper) isLeftOut(id, agent identity.ID) bool {
 	return has && parent == agent.String() && !slices.ContainsFunc(told.GetChildren(), func(child *groupv1.Neighbour) bool { return identity.Named(child) == id })
 }
 
-// forgetBlame forgets what nodes said of neighbours that they no longer have.
-func (k *keeper) forgetBlame(next *tree.Tree) {
-	if k.tree == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, name := range append(next.Differing(k.tree), next.Sender()) {
-		node := k.progress.nodes[placement.ParseID(name)]
-		before, _ := k.tree.Parent(name)
-		after, _ := next.Parent(name)
-		if node != nil && (before != after || name == next.Sender()) {
-			node.lost, node.lostSince = "", time.Time{}
+// forgetBlame forgets what nodes said of neighbours that are new to them, given who fed each before. An agent that was absent is new to those that
+// it feeds, and to the sender that feeds it. The keeper is locked.
+func (k *keeper) forgetBlame(before map[identity.ID]feeding) {
+	for id, by := range k.fedBy {
+		if before[id] == by {
+			continue
 		}
+		k.progress.nodes[id].forgetBlame()
+		if by.by == k.tree.Sender() {
+			k.progress.nodes[k.progress.sender].forgetBlame()
+		}
+	}
+}
+
+func (n *nodeProgress) forgetBlame() {
+	if n != nil {
+		n.lost, n.lostSince = "", time.Time{}
 	}
 }

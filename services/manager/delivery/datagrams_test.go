@@ -49,13 +49,13 @@ func more(said map[string]*groupv1.DeliveryReport, names string) {
 
 // unserved returns the agents that are to be taken out, and the members that are to move, by now.
 func (s *streamed) unserved() (names []string) {
-	now := time.Now()
+	now, starved := time.Now(), s.starved()
 	for _, name := range s.tree.Names() {
 		id := placement.ParseID(name)
 		if since := s.idleSince(id, true); id.Role == identity.Agent && !since.IsZero() && now.Sub(since) >= idlePatience {
 			names = append(names, id.Name)
 		}
-		if until := s.starvesFrom(id); !until.IsZero() && !now.Before(until) {
+		if from, starves := starved[id]; starves && !now.Before(from) {
 			names = append(names, id.Name)
 		}
 	}
@@ -158,15 +158,53 @@ func TestWhoGotNoDatagramsHasPatienceAnew(t *testing.T) {
 			if s.pass(1, starve); len(s.unserved()) > 0 {
 				t.Error("it would move again, and again, for what it says itself")
 			}
-			after, err := s.tree.Elsewhere(named("m1").String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.setTree(after, nil, s.treeRead+1)
+			s.moves("m1")
 			s.pass(1, func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a b c m1 m2 m3") })
 			from, to = to, from
 		}
 	})
+}
+
+// A member that has got datagrams from one agent for long has the patience that others have, however often it moved before. It does not if it got
+// none for a while meanwhile, or was fed by another.
+func TestWhoGotDatagramsForLongHasPatienceAnew(t *testing.T) {
+	all := func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a b c m1 m2 m3") }
+	starve := func(_ int, said map[string]*groupv1.DeliveryReport) { more(said, "s a b c m2 m3") }
+	const long = int(longestStarving / time.Second)
+	for name, test := range map[string]struct {
+		pass func(s *streamed)
+		want time.Duration
+	}{
+		"it got them for long":            {func(s *streamed) { s.pass(long+2, all) }, idlePatience},
+		"it got them, but not for long":   {func(s *streamed) { s.pass(long-2, all) }, longestStarving},
+		"it misses some now and then":     {func(s *streamed) { s.pass(long/2, all); s.pass(missedMost-2, starve); s.pass(long/2, all) }, idlePatience},
+		"it got none for a while":         {func(s *streamed) { s.pass(long-2, all); s.pass(missedMost, starve); s.pass(long-2, all) }, longestStarving},
+		"one came when it got none":       {func(s *streamed) { s.pass(1, all); s.pass(long, starve); s.pass(1, all) }, longestStarving},
+		"another feeds it since a moment": {func(s *streamed) { s.pass(long-2, all); s.moves("m1"); s.pass(long-2, all) }, longestStarving},
+		"another feeds it since long":     {func(s *streamed) { s.pass(2, all); s.moves("m1"); s.pass(long+2, all) }, idlePatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := streaming(t, "s>a", "a>b", "a>c", "b>m1", "b>m2", "c>m3")
+				s.pass(1, all)
+				s.progress.nodes[named("m1")].unfed = 6
+				test.pass(s)
+				if got := s.progress.starvePatience(s.progress.nodes[named("m1")]); got != test.want {
+					t.Errorf("it has %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// moves has another agent feed a member.
+func (s *streamed) moves(member string) {
+	s.t.Helper()
+	after, err := s.tree.Elsewhere(named(member).String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.setTree(after, nil, s.treeRead+1)
 }
 
 // An agent that passes on no datagrams may pass on bytes: it is as good as any in other deliveries.

@@ -96,6 +96,7 @@ func (p *progress) noteLacking(id identity.ID, grew bool, current *tree.Tree, no
 // that it lacks them.
 func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time) (lacks bool) {
 	if node := p.nodes[id]; node != nil {
+		node.noteGets(now)
 		node.missed, node.lacksSince = 0, time.Time{}
 	}
 	for _, child := range current.Children(id.String()) {
@@ -110,6 +111,17 @@ func (p *progress) noteMissing(id identity.ID, current *tree.Tree, now time.Time
 		lacks = lacks || node.missed == missedMost
 	}
 	return lacks
+}
+
+// noteGets notes that datagrams came to a node. Once they have for as long as it may ever get nothing, what it moved for before says nothing of
+// its own path.
+func (n *nodeProgress) noteGets(now time.Time) {
+	if n.getsSince.IsZero() || n.missed >= missedMost {
+		n.getsSince = now
+	}
+	if now.Sub(n.getsSince) >= longestStarving {
+		n.unfed = 0
+	}
 }
 
 // await notes who is waited for from now on. Who was not until now is not judged by what it lacked before.

@@ -79,6 +79,24 @@ func (r *rearrangement) doubt(feeder, id identity.ID) {
 	r.doubted[link{feeder, id}] = doubt{r.progress.extent(id), r.now.Add(idleMemory)}
 }
 
+// doubtedBy returns the feeders over which a node got no more than it has now.
+func (k *keeper) doubtedBy(id identity.ID) (feeders []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for way := range k.progress.doubted {
+		if way.to == id && k.progress.isDoubted(way, time.Now()) {
+			feeders = append(feeders, way.from.String())
+		}
+	}
+	return feeders
+}
+
+// isDoubted reports whether a node was lately found to get nothing over a link, and has got no more since.
+func (p *progress) isDoubted(way link, now time.Time) bool {
+	of, doubted := p.doubted[way]
+	return doubted && of.extent == p.extent(way.to) && now.Before(of.until)
+}
+
 // doubtAll notes a doubt of the link that feeds an agent and of each link to its children.
 func (r *rearrangement) doubtAll(agent string, in *tree.Tree) {
 	id := placement.ParseID(agent)

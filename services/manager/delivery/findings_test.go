@@ -295,3 +295,37 @@ func TestWhoReachesNobodyIsOut(t *testing.T) {
 		})
 	}
 }
+
+// What the sender says of the first agent counts from when it first said so, whatever changes elsewhere in the tree, as long as that agent is the
+// first and is there.
+func TestWhatTheSenderSaysOfItsAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(u *unserved)
+		counts bool
+	}{
+		"a member comes": {func(u *unserved) { u.desk.join(t, "late", "") }, true},
+		"a member goes":  {func(u *unserved) { u.desk.leave(t, "m2") }, true},
+		"another agent takes the first one's place": {func(u *unserved) { u.desk.Goodbye("a") }, false},
+		"the first one was away meanwhile": {func(u *unserved) {
+			for _, name := range []string{"a", "b"} {
+				u.become(name, agentv1.AgentState_AGENT_STATE_OFFLINE)
+			}
+			u.mustArrange()
+			u.become("a", agentv1.AgentState_AGENT_STATE_ONLINE)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := serve(t, fileSpec())
+			since := time.Now().Add(-blamedPatience / 2)
+			u.progress.nodes[named("s")] = &nodeProgress{report: &groupv1.DeliveryReport{Lost: "a"}, at: time.Now(), lost: "a", lostSince: since}
+			test.change(u)
+			u.mustArrange()
+			if u.shown().Tree.GetVersion() < 2 {
+				t.Fatal("nothing has changed")
+			}
+			if got := u.progress.nodes[named("s")].lostSince; got.Equal(since) != test.counts {
+				t.Errorf("it counts since %v, and was first said at %v; want that that counts: %t", got, since, test.counts)
+			}
+		})
+	}
+}

@@ -72,7 +72,7 @@ func (d *Desk) forgetAgents(now time.Time) {
 	})
 }
 
-// hasNode reports whether a node is in the tree. The keeper is locked.
+// hasNode reports whether a node is in the tree. The keeper is locked, or this is its goroutine, which alone changes the tree.
 func (k *keeper) hasNode(id identity.ID) bool {
 	if k.tree == nil {
 		return false

@@ -219,7 +219,7 @@ func (j judge) isAskedFor(agent, feeder identity.ID) bool {
 
 // isWell reports whether a node can be fed by its own word, as far as that is believed.
 func (j judge) isWell(id, feeder identity.ID) bool {
-	if of, doubted := j.doubted[link{feeder, id}]; j.doubts && doubted && of.extent == j.extent(id) && j.now.Before(of.until) {
+	if j.doubts && j.isDoubted(link{feeder, id}, j.now) {
 		return false
 	}
 	node := j.nodes[id]

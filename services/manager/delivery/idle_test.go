@@ -105,7 +105,7 @@ func TestPatienceIsNotThatOfOthers(t *testing.T) {
 		if since := w.idleSince(named("b"), true); since.IsZero() || now.Sub(since) < idlePatience {
 			t.Errorf("b is idle since %v", since)
 		}
-		if until := w.starvesFrom(named("m3")); until.IsZero() || now.Before(until) {
+		if from, starves := w.starved()[named("m3")]; !starves || now.Before(from) {
 			t.Error("nothing is known of m3, which c gives nothing")
 		}
 		for _, name := range []string{"a", "c"} {

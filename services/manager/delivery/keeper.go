@@ -209,7 +209,10 @@ func (k *keeper) goOnWithout(full error, now time.Time) (due time.Time) {
 // awaited tells whether somebody still waits for a delivery that has ended: only
 // then does it matter who feeds whom.
 func (k *keeper) awaited(delivery view.Delivery) bool {
-	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool { return k.mayComeAfterEnd(delivery, member) })
+	isSuperseded := k.superseded(delivery)
+	return slices.ContainsFunc(k.receivers(delivery), func(member *groupv1.Member) bool {
+		return k.mayComeAfterEnd(delivery, member) && (k.hasNode(placement.MemberID(member.GetName())) || !isSuperseded())
+	})
 }
 
 // idleStep is how often a delivery is looked at although nothing seems due.
@@ -344,9 +347,10 @@ func (k *keeper) setTree(t *tree.Tree, absent []string, read store.Revision) {
 	k.tree, k.treeRead, k.fedBy = t, read, feedings(t, absent, before, time.Now())
 	for id, by := range k.fedBy {
 		if node := k.progress.nodes[id]; node != nil && before[id] != by {
-			node.missed = 0 // what its feeder before had is no measure of this one
+			node.missed, node.getsSince = 0, time.Time{} // what its feeder before had, and gave, is no measure of this one
 		}
 	}
+	k.forgetBlame(before)
 }
 
 // member collects what is known of the delivery at one member.

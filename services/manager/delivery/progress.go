@@ -64,7 +64,8 @@ type nodeProgress struct {
 
 	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
 	missed     int                     // of datagrams: how often its feeder reported more since more came here
-	unfed      int                     // how often it moved because it got nothing
+	unfed      int                     // how often it moved because it got nothing; of datagrams, since it last got them for long
+	getsSince  time.Time               // of datagrams: since when they come from its feeder, with few missed; zero if none has come
 	childrenOf *groupv1.DeliveryReport // the report that children was made from
 	children   map[identity.ID]*groupv1.ChildReport
 }

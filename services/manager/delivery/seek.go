@@ -32,8 +32,7 @@ func (r *rearrangement) seekNearer(delivery view.Delivery) {
 	}
 	r.sought = r.now
 	r.due = moment.Soonest(r.due, r.now.Add(reshape.SeekPause))
-	there := r.attached()
-	before := there.Enlarged(r.tree)
+	there, before := r.enlarged()
 	nodes := slices.DeleteFunc(there.Nodes(before), func(node tree.Node) bool {
 		return r.wasHarmed(node.Name) || r.isNearlyDone(node.Name, delivery.GetDelivery().GetSpec().GetLength())
 	})
@@ -56,6 +55,21 @@ func (r *rearrangement) attached() placement.Network {
 		return !r.desk.seen(agent.GetName()).attached
 	})
 	return there
+}
+
+// enlarging is how a network enlarges trees.
+type enlarging struct {
+	of      placement.Network
+	enlarge func(*tree.Tree) *tree.Tree
+}
+
+// enlarged returns the network with only those agents that can be told what to do, and the tree with all of them added that would be used. Which
+// these are is found out anew only if agents are there, or are not, since it was last asked: it takes a look at every receiver.
+func (r *rearrangement) enlarged() (placement.Network, *tree.Tree) {
+	if there := r.attached(); r.enlarging.enlarge == nil || !slices.Equal(there.Agents, r.enlarging.of.Agents) {
+		r.enlarging = enlarging{there, there.Enlarging()}
+	}
+	return r.enlarging.of, r.enlarging.enlarge(r.tree)
 }
 
 // wasHarmed reports whether a node was moved because it got damaged bytes, or was given up: a better parent may be the one that did that, and

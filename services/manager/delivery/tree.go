@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
@@ -60,12 +61,13 @@ func loadOf(spec *groupv1.DeliverySpec) tree.Load {
 // rearrangement is a tree on its way to another.
 type rearrangement struct {
 	*keeper
-	network placement.Network // without the agents that are lost, banned or idle
-	reserve []*agentv1.Agent  // agents that are merely banned or idle: better than none
-	tree    *tree.Tree
-	absent  []string
-	ended   bool
-	cleared bool // an agent has more uplink than the delivery's tree says: the next leader would take it as slow
+	network   placement.Network // without the agents that are lost, banned or idle
+	reserve   []*agentv1.Agent  // agents that are merely banned or idle: better than none
+	tree      *tree.Tree
+	absent    []string
+	ended     bool
+	cleared   bool // an agent has more uplink than the delivery's tree says: the next leader would take it as slow
+	enlarging enlarging
 	history
 	findings
 	now time.Time
@@ -89,6 +91,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 	r.moveGivenUp(delivery)
 	r.moveStarved(delivery)
 	r.avoidHarm(delivery)
+	r.avoidUnfed(delivery)
 	r.lowerSlow(delivery)
 	r.seekNearer(delivery)
 	again, err := r.write(ctx, delivery)
@@ -113,7 +116,6 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 	for _, change := range r.history {
 		k.desk.metrics.treeChanged(change.GetCause())
 	}
-	k.forgetBlame(r.tree)
 	again, found := k.desk.view.Delivery(k.id)
 	if !found {
 		return delivery, store.ErrConflict
@@ -358,14 +360,15 @@ func (r *rearrangement) admitMembers(delivery view.Delivery) {
 	if len(r.agents()) == 0 {
 		return // they wait for an agent as well
 	}
+	isSuperseded, join := r.superseded(delivery), r.network.Joining()
 	for _, member := range r.network.Receivers {
 		if r.isFed(member) {
 			continue
 		}
-		if !delivery.Running() && (!r.mayComeAfterEnd(delivery, member) || r.isSuperseded(delivery)) {
+		if !delivery.Running() && (!r.mayComeAfterEnd(delivery, member) || isSuperseded()) {
 			continue
 		}
-		with, err := r.network.Join(r.tree, member)
+		with, err := join(r.tree, member)
 		if err != nil {
 			r.desk.log.Warn("a member cannot be fed", "delivery", r.id, "member", member.GetName(), "error", err)
 			continue
@@ -406,17 +409,19 @@ func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bo
 	return false
 }
 
-// isSuperseded reports whether members that come late get another delivery to the same group instead of this one: of each name, only the latest
-// object is given.
-func (k *keeper) isSuperseded(delivery view.Delivery) bool {
+// superseded reports whether members that come late get another delivery to the same group instead of this one: of each name, only the latest
+// object is given. All deliveries are looked through for that, once, and only if it is asked.
+func (k *keeper) superseded(delivery view.Delivery) (is func() bool) {
 	own := delivery.GetDelivery()
-	newestFirst := k.desk.view.Deliveries(func(other view.Delivery) bool {
-		of := other.GetDelivery()
-		return of.GetGroup() == own.GetGroup() && of.GetSpec().GetName() == own.GetSpec().GetName() &&
-			of.GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM &&
-			(other.ID() == k.id || of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED)
+	return sync.OnceValue(func() bool {
+		newestFirst := k.desk.view.Deliveries(func(other view.Delivery) bool {
+			of := other.GetDelivery()
+			return of.GetGroup() == own.GetGroup() && of.GetSpec().GetName() == own.GetSpec().GetName() &&
+				of.GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM &&
+				(other.ID() == k.id || of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED)
+		})
+		return len(newestFirst) > 0 && forLate(newestFirst).ID() != k.id
 	})
-	return len(newestFirst) > 0 && forLate(newestFirst).ID() != k.id
 }
 
 // forLate returns which of several deliveries of one name is given to members that come late: the newest, unless nothing of it was sent because

@@ -2,6 +2,8 @@ package placement
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -9,16 +11,19 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
-// Enlarged returns the tree, as it is by what is measured now, with all agents added that would be used for its receivers. Those that are added
-// feed nobody yet.
-func (n Network) Enlarged(t *tree.Tree) *tree.Tree {
-	t = n.Remeasured(t)
-	for _, agent := range n.choose() {
-		if with, err := n.Return(t, agent); err == nil { // it fails for agents that are there already
-			t = with
+// Enlarging returns how trees are enlarged: which agents would be used for the receivers is found out once, when it is first asked. Enlarge returns a
+// tree, as it is by what is measured now, with all of these added. Those that are added feed nobody yet.
+func (n Network) Enlarging() (enlarge func(t *tree.Tree) *tree.Tree) {
+	chosen := sync.OnceValue(n.choose)
+	return func(t *tree.Tree) *tree.Tree {
+		t = n.Remeasured(t)
+		for _, agent := range chosen() {
+			if with, err := t.With(n.agent(agent)); err == nil { // it fails for agents that are there already
+				t = with
+			}
 		}
+		return t
 	}
-	return t
 }
 
 // Uplinks returns the uplinks of agents by their names in trees.
@@ -31,9 +36,9 @@ func (n Network) Uplinks() map[string]uint64 {
 }
 
 // WithSpare returns the tree with one more agent, for a receiver that those in the tree cannot feed: the strongest of its cluster, or else the
-// nearest, or else the strongest. It fails with ErrNoAgent if all are in the tree.
-func (n Network) WithSpare(t *tree.Tree, receiver string) (*tree.Tree, error) {
-	spare, _ := n.spare(t, receiver)
+// nearest, or else the strongest. It is none of those in but. It fails with ErrNoAgent if all others are in the tree.
+func (n Network) WithSpare(t *tree.Tree, receiver string, but ...string) (*tree.Tree, error) {
+	spare, _ := n.spare(t, receiver, but)
 	if spare == nil {
 		return nil, ErrNoAgent
 	}
@@ -41,16 +46,19 @@ func (n Network) WithSpare(t *tree.Tree, receiver string) (*tree.Tree, error) {
 }
 
 // WithNear returns the tree with one more agent that is in a receiver's cluster or zone, or as near, and the agent's name in it. It fails with
-// ErrNoAgent if there is none, or if the tree has such an agent beside the one that feeds the receiver.
-func (n Network) WithNear(t *tree.Tree, receiver string) (with *tree.Tree, added string, err error) {
-	spare, away := n.spare(t, receiver)
+// ErrNoAgent if there is none, or if the tree has such an agent beside the one that feeds the receiver. Those in but count as neither.
+func (n Network) WithNear(t *tree.Tree, receiver string, but ...string) (with *tree.Tree, added string, err error) {
+	spare, away := n.spare(t, receiver, but)
 	if spare == nil || away > tree.AroundZone {
 		return nil, "", ErrNoAgent
 	}
 	from, _ := t.Parent(receiver)
 	node, _ := t.Node(receiver)
 	for _, name := range t.Names() {
-		if other, _ := t.Node(name); other.Kind == tree.Agent && name != from && n.distance(name, other.Cluster, node) <= tree.AroundZone {
+		if name == from || slices.Contains(but, name) {
+			continue
+		}
+		if other, _ := t.Node(name); other.Kind == tree.Agent && n.distance(name, other.Cluster, node) <= tree.AroundZone {
 			return nil, "", ErrNoAgent
 		}
 	}
@@ -58,13 +66,13 @@ func (n Network) WithNear(t *tree.Tree, receiver string) (with *tree.Tree, added
 	return with, AgentID(spare.GetName()).String(), err
 }
 
-// spare returns the agent that is nearest to a receiver of those that are not in the tree, and how far it is; nil if all are. Of several that
-// are equally near it is the strongest.
-func (n Network) spare(t *tree.Tree, receiver string) (nearest *agentv1.Agent, away time.Duration) {
+// spare returns the agent that is nearest to a receiver of those that are neither in the tree nor in but, and how far it is; nil if there is
+// none. Of several that are equally near it is the strongest.
+func (n Network) spare(t *tree.Tree, receiver string, but []string) (nearest *agentv1.Agent, away time.Duration) {
 	node, _ := t.Node(receiver)
 	for _, agent := range n.usable() { // the strongest first
 		name := AgentID(agent.GetName()).String()
-		if _, is := t.Node(name); is {
+		if _, is := t.Node(name); is || slices.Contains(but, name) {
 			continue
 		}
 		if distance := n.distance(name, n.clusterOf(agent), node); nearest == nil || distance < away {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -112,11 +113,19 @@ func (n Network) measured() Measured {
 	return n.Measured()
 }
 
-// Join returns the tree with one more receiver, and with the agent that this one needs if that is not used yet: the agent of its node, the
-// strongest of its cluster, or the nearest.
-func (n Network) Join(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) {
+// Joining returns how receivers join, one after the other: the agents are put in order once for all of them. Join returns a tree with one more
+// receiver, and with the agent that this one needs if that is not used yet: the agent of its node, the strongest of its cluster, or the nearest.
+func (n Network) Joining() (join func(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error)) {
+	begun := sync.OnceValue(n.begin)
+	return func(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) { return begun().join(t, receiver) }
+}
+
+// join is what Joining returns.
+func (c *chosen) join(t *tree.Tree, receiver *groupv1.Member) (*tree.Tree, error) {
+	n := c.Network
 	t = n.Remeasured(t)
-	c := n.begin()
+	clear(c.agents)
+	clear(c.entered)
 	for _, name := range t.Names() {
 		if node, _ := t.Node(name); node.Kind == tree.Agent {
 			c.entered[node.Cluster] = true

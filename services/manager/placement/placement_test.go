@@ -185,13 +185,40 @@ func TestPlacements(t *testing.T) {
 // A member that joins is fed by the agent of its node, which is taken in if it was not used.
 func TestJoin(t *testing.T) {
 	network := networks["daemonset"]
-	joined, err := network.Join(build(t, network), member("late", "n5"))
+	joined, err := network.Joining()(build(t, network), member("late", "n5"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantGolden(t, "daemonset-joined", draw(joined))
 	if parent, _ := joined.Parent("member/late"); parent != "agent/a5" {
 		t.Errorf("fed by %s, want the agent of its node", parent)
+	}
+}
+
+// Members that join one after the other, and bring agents of their own, are placed as each would be by itself. That costs each less than a look at
+// every agent.
+func TestMembersJoinOneAfterTheOther(t *testing.T) {
+	network := placement.Network{Sender: member("s", "n0"), Receivers: []*groupv1.Member{member("r", "n0")}}
+	const agents = 1000
+	for i := range agents {
+		network.Agents = append(network.Agents, agent(fmt.Sprint("a", i), fmt.Sprint("n", i), fmt.Sprint("z", i%10), 10))
+	}
+	first := build(t, network)
+	join, together, each := network.Joining(), first, first
+	for i, late := range []*groupv1.Member{member("l1", "n7"), member("l2", "", "zone=z4"), member("l3", ""), member("l4", "n14"), member("l5", "", "zone=z4")} {
+		var err, errEach error
+		together, err = join(together, late)
+		each, errEach = network.Joining()(each, late)
+		if err != nil || errEach != nil {
+			t.Fatal(err, errEach)
+		}
+		if diff := cmp.Diff(draw(each), draw(together)); diff != "" {
+			t.Errorf("after %d members the tree is another: %s", i+1, diff)
+		}
+	}
+	late := member("l6", "n7")
+	if allocations := testing.AllocsPerRun(10, func() { _, _ = join(together, late) }); allocations > agents/2 {
+		t.Errorf("one more member costs %v allocations where there are %d agents", allocations, agents)
 	}
 }
 
@@ -234,14 +261,14 @@ func TestJoinMeasured(t *testing.T) {
 		member, parent string
 		labels         []string
 	}{{"guest", "agent/b5", nil}, {"far", "agent/c6", nil}, {"far", "agent/c6", []string{"zone=nowhere"}}} {
-		joined, err := network.Join(first, member(late.member, "", late.labels...))
+		joined, err := network.Joining()(first, member(late.member, "", late.labels...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if parent, _ := joined.Parent("member/" + late.member); parent != late.parent {
 			t.Errorf("%s is fed by %s, want %s", late.member, parent, late.parent)
 		}
-		again, err := network.Join(joined, member("r5", ""))
+		again, err := network.Joining()(joined, member("r5", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +374,7 @@ func TestBetterParents(t *testing.T) {
 	network.Agents = slices.DeleteFunc(slices.Clone(network.Agents), func(a *agentv1.Agent) bool { return a.GetName() == "a3" || a.GetName() == "a2" })
 	first := build(t, network)
 	network.Agents = networks["daemonset"].Agents
-	grown := network.Enlarged(first)
+	grown := network.Enlarging()(first)
 	var moved []string
 	for _, node := range network.Nodes(grown) {
 		after, gain, found := grown.Nearer(node)
@@ -385,10 +412,10 @@ func TestSpareAgent(t *testing.T) {
 		"agent/x": {near, x, weak, strong}, "agent/near": {far, near, strong}, "agent/strong": {strong, agent("y", "n7", "", 7)}, "": {},
 	} {
 		n.Agents, n.Measured = append([]*agentv1.Agent{a}, others...), measured
-		if _, err := n.Enlarged(first).Elsewhere("member/m2"); err == nil {
+		if _, err := n.Enlarging()(first).Elsewhere("member/m2"); err == nil {
 			t.Fatal("there is another agent already")
 		}
-		with, err := n.WithSpare(n.Enlarged(first), "member/m2")
+		with, err := n.WithSpare(n.Enlarging()(first), "member/m2")
 		if want == "" {
 			if !errors.Is(err, placement.ErrNoAgent) {
 				t.Errorf("%v, want ErrNoAgent", err)
