@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/e2e/faults"
+	"github.com/groupcast/groupcast/e2e/lab/link"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 )
 
@@ -44,6 +45,26 @@ func lose(t *testing.T, rounds int, lost, back func(n *faults.Net, agent string)
 	if worst := all.Quantile(0.99); worst > mostStall {
 		t.Errorf("bytes stood still for %v at p99, want %v at most", worst, mostStall)
 	}
+}
+
+// Over links of several connections, what had come ahead of a gap when the agent was lost comes again: no more than a link carries while one of them waits for what was lost.
+func TestC1LinksOfSeveralConnections(t *testing.T) {
+	t.Parallel()
+	lossy := link.Shape{Rate: 60 * link.Mbit, Delay: 5 * time.Millisecond, Loss: 0.01}
+	four := []string{"--data-stripes", "4", "--data-least-stripes", "4"}
+	n := faults.Start(t, faults.Topology{
+		Agents: 3, Members: "abbc", Flags: map[string][]string{"agent-a": four, "agent-b": four, "agent-c": four},
+		Cables: map[string]link.Shape{"m2": lossy, "m3": lossy},
+	})
+	for _, agent := range []string{"agent-b", "agent-a"} {
+		p := n.Push(n.Object("model of "+agent, 16<<20), "--rate", "12MB")
+		n.AwaitBytes(p, "m2", 4<<20)
+		n.Kill(agent)
+		n.AwaitComplete(p)
+		n.Restart(agent)
+		n.AwaitReady()
+	}
+	n.WantTwice(2 << 20)
 }
 
 func kill(n *faults.Net, agent string)    { n.Kill(agent) }

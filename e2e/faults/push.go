@@ -346,13 +346,16 @@ func (n *Net) Book() *links.Book {
 }
 
 // WantNothingTwice checks that each byte of what was pushed came to each member only once, whoever sent it.
-func (n *Net) WantNothingTwice() {
+func (n *Net) WantNothingTwice() { n.Helper(); n.WantTwice(0) }
+
+// WantTwice checks that all has come to each member, and at most so many bytes of an object twice.
+func (n *Net) WantTwice(most int64) {
 	n.Helper()
 	book := n.Book()
 	for _, p := range n.pushes {
 		for _, m := range n.Members {
-			if came := int64(book.Received(p.ID, m.name)); came != p.Object.Size {
-				n.Errorf("%s: %d bytes of %s came to %s, want %d", p.ID, came, p.Object.Name, m.name, p.Object.Size)
+			if came := int64(book.Received(p.ID, m.name)); came < p.Object.Size || came > p.Object.Size+most {
+				n.Errorf("%s: %d bytes of %s came to %s, want %d, and %d twice at most", p.ID, came, p.Object.Name, m.name, p.Object.Size, most)
 			}
 		}
 	}
