@@ -17,8 +17,8 @@ type Tree struct {
 	sites   pages[site]
 	labels  directory // the sites, by label
 	fresh   bool      // it shares nothing with another tree
-	bound   Bound
-	fanOut  int // the given limit, or how many children suit the load at an agent with the ordinary uplink
+	bound   Bound     // without the RTTs' maps
+	fanOut  int       // the given limit, or how many children suit the load at an agent with the ordinary uplink
 	// ordinary is the median of the agents' uplinks.
 	ordinary uint64
 	dist     *distances
@@ -253,7 +253,7 @@ func (t *Tree) Measured(rtt RTTs) *Tree {
 		return t
 	}
 	other := t.next()
-	other.bound.RTT, other.dist = rtt, measure(rtt)
+	other.goBy(rtt.Shared())
 	for at := range t.all() {
 		p := other.change(at)
 		p.id, p.label = other.dist.ids[p.node.Name], other.dist.labels[p.node.Cluster]
@@ -264,4 +264,26 @@ func (t *Tree) Measured(rtt RTTs) *Tree {
 		other.unsettle(p.site)
 	}
 	return other.done()
+}
+
+// goBy has the tree go by RTTs that are shared.
+func (t *Tree) goBy(rtt RTTs) {
+	t.bound.RTT, t.dist = RTTs{Version: rtt.Version, shared: rtt.shared}, rtt.shared
+}
+
+// Light returns the same tree with the RTTs of its own hops alone, so that it takes less memory. Before it is changed it needs the others again:
+// see Measured.
+func (t *Tree) Light() *Tree {
+	if t.dist.light {
+		return t
+	}
+	own := &distances{nodes: make(map[[2]uint32]time.Duration), clusters: make(map[[2]uint32]time.Duration), light: true}
+	for _, p := range t.all() {
+		if p.parent != none {
+			own.take(t.dist, p, t.at(p.parent))
+		}
+	}
+	other := *t
+	other.bound.RTT, other.dist = RTTs{shared: own}, own
+	return &other
 }
