@@ -15,6 +15,7 @@ type Tree struct {
 	joined  int       // how many nodes ever were in the tree
 	index   directory // the places, by name
 	sites   pages[site]
+	vacant  int       // a vacant site, or none
 	labels  directory // the sites, by label
 	fresh   bool      // it shares nothing with another tree
 	bound   Bound     // without the RTTs' maps
@@ -132,8 +133,7 @@ func linked(parent, child *place) bool { return !child.node.isBeside(parent.node
 // goBeside puts a member in the cluster of the agent beside it.
 func (t *Tree) goBeside(member int) {
 	if agent := t.beside(member); agent != none && t.at(agent).site != t.at(member).site {
-		p, of := t.change(member), t.at(agent)
-		p.node.Cluster, p.label, p.site = of.node.Cluster, of.label, of.site
+		t.goTo(member, t.at(agent).node.Cluster)
 	}
 }
 
@@ -147,7 +147,7 @@ func (t *Tree) add(node Node) int {
 	}
 	*t.change(at) = place{
 		node: node, id: t.dist.ids[node.Name], label: t.dist.labels[node.Cluster],
-		site: t.siteOf(node.Cluster), order: t.joined, parent: none, entry: at,
+		site: t.come(node.Cluster), order: t.joined, parent: none, entry: at,
 	}
 	t.joined++
 	t.index.put(t.edition, node.Name, at)
@@ -163,6 +163,7 @@ func (t *Tree) vacate(at int) {
 		t.moveOut(at)
 	}
 	t.index.remove(t.edition, t.at(at).node.Name)
+	t.leave(t.at(at).site)
 	*t.change(at) = place{parent: t.hole}
 	t.hole = at
 }

@@ -10,7 +10,7 @@ import (
 func unplaced(sender string, nodes []Node, bound Bound) *Tree {
 	agents, uplink := relays(nodes)
 	t := &Tree{
-		hole: none, index: newDirectory(0, len(nodes)), labels: newDirectory(0, len(nodes)/shelfSize),
+		hole: none, vacant: none, index: newDirectory(0, len(nodes)), labels: newDirectory(0, len(nodes)/shelfSize),
 		fresh: true, bound: bound, fanOut: bound.fanOut(agents, uplink), ordinary: uplink,
 	}
 	t.goBy(bound.RTT)
