@@ -10,6 +10,7 @@ import (
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/services/manager/survey"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
@@ -17,8 +18,7 @@ import (
 func measured(t *testing.T) *unserved {
 	t.Helper()
 	u := serve(t, fileSpec())
-	u.desk.measure("m1", 5*time.Millisecond, 60*time.Millisecond)
-	u.desk.measure("late", 60*time.Millisecond, 5*time.Millisecond)
+	u.desk.survey = survey.Lead(u.desk.view, nil) // one that has not looked lately
 	u.stand(
 		&managerv1.TreeNode{Id: "member/s"},
 		&managerv1.TreeNode{Id: "agent/a", Parent: "member/s"},
@@ -26,6 +26,8 @@ func measured(t *testing.T) *unserved {
 		&managerv1.TreeNode{Id: "member/m1", Parent: "agent/a"},
 		&managerv1.TreeNode{Id: "member/m2", Parent: "agent/a"},
 	)
+	u.desk.measure("m1", 5*time.Millisecond, 60*time.Millisecond)
+	u.desk.measure("late", 60*time.Millisecond, 5*time.Millisecond)
 	for _, agent := range []string{"a", "b"} { // the survey looks again at what is measured
 		known, _ := u.desk.view.Agent(agent)
 		u.desk.put(t, view.AgentKey(agent), known.Agent)

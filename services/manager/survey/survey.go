@@ -39,6 +39,7 @@ type Survey struct {
 	told     uint64 // how often what is measured was another than before
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
+	looked   time.Time       // when it last was looked which these are
 	relaying map[string]bool // the groups that have relays
 }
 
@@ -88,14 +89,19 @@ func (s *Survey) find(in scope, now time.Time) *finding {
 	return f
 }
 
-// noteChange has clusters found anew if an agent has come or gone.
+// noteChange has clusters found anew if an agent has come or gone: at once, but not again and again where agents do that.
 func (s *Survey) noteChange() {
+	now := time.Now()
+	if now.Sub(s.looked) < foundFor {
+		return
+	}
 	select {
 	case <-s.changed:
 	default:
 		return
 	}
 	s.look()
+	s.looked = now
 	for _, f := range s.findings {
 		f.at = time.Time{}
 	}
