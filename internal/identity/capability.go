@@ -73,18 +73,38 @@ const capabilityDomain = "groupcast capability, version 1\x00"
 // maxCapabilityChain is how many certificates a capability can hold.
 const maxCapabilityChain = 4
 
-// SignCapability signs a statement with a manager's credentials.
-func SignCapability(by *Credentials, statement Capability) ([]byte, error) {
+// Signer signs capabilities with a manager's credentials.
+type Signer struct {
+	key   *ecdsa.PrivateKey
+	chain []byte // as it is in capabilities
+}
+
+// NewSigner returns a signer with a manager's credentials.
+func NewSigner(by *Credentials) (*Signer, error) {
 	key, isECDSA := by.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !isECDSA {
 		return nil, fmt.Errorf("sign capability: the manager's key is a %T: want ECDSA", by.Certificate.PrivateKey)
 	}
-	token := appendStatement([]byte(capabilityMagic), statement)
-	token, err := appendChain(token, by.Certificate.Certificate)
+	chain, err := appendChain(nil, by.Certificate.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("sign capability: %w", err)
 	}
-	signature, err := key.Sign(rand.Reader, capabilityDigest(token), crypto.SHA256)
+	return &Signer{key, chain}, nil
+}
+
+// SignCapability signs one statement with a manager's credentials.
+func SignCapability(by *Credentials, statement Capability) ([]byte, error) {
+	signer, err := NewSigner(by)
+	if err != nil {
+		return nil, err
+	}
+	return signer.Sign(statement)
+}
+
+// Sign signs a statement.
+func (s *Signer) Sign(statement Capability) ([]byte, error) {
+	token := append(appendStatement([]byte(capabilityMagic), statement), s.chain...)
+	signature, err := s.key.Sign(rand.Reader, capabilityDigest(token), crypto.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("sign capability: %w", err)
 	}

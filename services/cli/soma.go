@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -67,21 +68,35 @@ func (t *traffic) open(ctx context.Context, args []string) (from packets, closed
 		stop := context.AfterFunc(ctx, func() { _ = live.Close() })
 		return live, func() { stop(); _ = live.Close() }, nil
 	}
+	file, closed, err := t.openFile(ctx, args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	if from, err = capture.NewReader(file); err != nil {
+		closed()
+		return nil, nil, unreadable(ctx, args[0], err)
+	}
+	return from, closed, nil
+}
+
+// openFile opens the file that is named, "-" for standard input. Reading it ends when ctx is done.
+func (t *traffic) openFile(ctx context.Context, name string) (from *bufio.Reader, closed func(), err error) {
 	file := os.Stdin
-	if args[0] != "-" {
-		if file, err = os.Open(args[0]); err != nil {
+	if name != "-" {
+		if file, err = os.Open(name); err != nil {
 			return nil, nil, err
 		}
 		t.isFile = true
 	}
-	reader, err := capture.NewReader(&until{ctx, file})
+	return bufio.NewReaderSize(&until{ctx, file}, 1<<16), func() { _ = file.Close() }, nil
+}
+
+// unreadable says why a file could not be read, which an interrupt looks like.
+func unreadable(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
-		return nil, nil, errors.Join(errInterrupted, file.Close())
+		return errInterrupted
 	}
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("read %s: %w", args[0], err), file.Close())
-	}
-	return reader, func() { _ = file.Close() }, nil
+	return fmt.Errorf("read %s: %w", name, err)
 }
 
 // each calls take with every datagram of SOMA's, until there are no more, or until there were as many as were

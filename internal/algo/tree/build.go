@@ -26,10 +26,11 @@ func Build(sender string, nodes []Node, bound Bound) (*Tree, error) {
 // BuildLate is Build for a delivery that had better go on late than not at all: where it found no tree
 // within the latency bound, it returns the best of the trees that it tried.
 func BuildLate(sender string, nodes []Node, bound Bound) (*Tree, error) {
+	bound.RTT = bound.RTT.Shared()
 	if err := check(sender, nodes, bound); err != nil {
 		return nil, err
 	}
-	start := unplaced(sender, nodes, bound, measure(bound.RTT))
+	start := unplaced(sender, nodes, bound)
 	var nearest *Tree
 	var shortest time.Duration // to the member that is farthest in nearest
 	for _, attempt := range attempts(start) {

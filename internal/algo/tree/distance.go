@@ -21,10 +21,14 @@ type distances struct {
 	ids, labels     map[string]uint32
 	nodes, clusters map[[2]uint32]time.Duration
 	peers           map[uint32][]string // for each node's number, the names of the nodes to which a time was measured
+	wrong           error               // what is wrong with the RTTs
+	light           bool                // they are those of one tree's hops
 }
 
 func measure(rtt RTTs) *distances {
-	d := &distances{ids: map[string]uint32{"": 0}, labels: map[string]uint32{"": 0}, peers: map[uint32][]string{}}
+	d := &distances{
+		ids: map[string]uint32{"": 0}, labels: map[string]uint32{"": 0}, peers: map[uint32][]string{}, wrong: rtt.check(),
+	}
 	d.nodes = number(rtt.Nodes, d.ids)
 	d.clusters = number(rtt.Clusters, d.labels)
 	for pair := range rtt.Nodes {
@@ -67,6 +71,16 @@ func (d *distances) rtt(a, b *place) (time.Duration, bool) {
 		return rtt, measured
 	}
 	return 0, false
+}
+
+// take takes the round trip between two nodes from other distances, which have the same numbers.
+func (d *distances) take(from *distances, a, b *place) {
+	nodes, clusters := ordered(a.id, b.id), ordered(a.label, b.label)
+	if rtt, measured := from.nodes[nodes]; measured && a.id != 0 && b.id != 0 {
+		d.nodes[nodes] = rtt
+	} else if rtt, measured := from.clusters[clusters]; measured && a.label != 0 && b.label != 0 {
+		d.clusters[clusters] = rtt
+	}
 }
 
 // step returns what the hop from a parent to a child adds to a path.

@@ -10,8 +10,8 @@ func (t *Tree) nearerIngress(sender Node) (*Tree, Gain, bool) {
 		return nil, Gain{}, false
 	}
 	r := t.next().repair()
-	p := r.change(0)
-	p.node, p.label, p.site = sender, r.dist.labels[sender.Cluster], r.siteOf(sender.Cluster)
+	r.change(0).node = sender
+	r.goTo(0, sender.Cluster)
 	r.ways = r.Tree.ways()
 	r.goBeside(0)
 	old := children[0]

@@ -31,10 +31,11 @@ func Restore(links []Link, bound Bound) (*Tree, error) {
 	if len(links) == 0 {
 		return nil, fmt.Errorf("tree: restore from nothing")
 	}
+	bound.RTT = bound.RTT.Shared()
 	if err := check(nodes[0].Name, nodes, bound); err != nil {
 		return nil, err
 	}
-	t := unplaced(nodes[0].Name, nodes, bound, measure(bound.RTT))
+	t := unplaced(nodes[0].Name, nodes, bound)
 	for i, link := range links[1:] {
 		parent, known := t.index.find(link.Parent)
 		if !known || parent != 0 && t.at(parent).parent == none {

@@ -38,8 +38,8 @@ func (t *Tree) Nearer(node Node) (*Tree, Gain, bool) {
 	r.detach(at)
 	r.leaveOut(before.parent)
 	if !r.agent(at) {
-		p := r.change(at)
-		p.node, p.label, p.site = node, r.dist.labels[node.Cluster], r.siteOf(node.Cluster)
+		r.change(at).node = node
+		r.goTo(at, node.Cluster)
 	}
 	r.ways = r.Tree.ways()
 	if err := r.rejoin(at); err != nil {

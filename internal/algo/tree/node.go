@@ -72,9 +72,19 @@ type RTTs struct {
 	Clusters map[Pair]time.Duration
 	// Version identifies the times: RTTs with the same version are the same. 0 means that there is none.
 	Version uint64
+
+	shared *distances // what trees make of them, if that is made already
 }
 
-// check returns all that is wrong with what Build was given.
+// Shared returns the same RTTs with what trees make of them made once, for all trees that are given these. The maps must not be changed any more.
+func (r RTTs) Shared() RTTs {
+	if r.shared == nil {
+		r.shared = measure(r)
+	}
+	return r
+}
+
+// check returns all that is wrong with what Build was given. The RTTs are shared.
 func check(sender string, nodes []Node, bound Bound) error {
 	var problems []error
 	report := func(format string, args ...any) {
@@ -101,7 +111,7 @@ func check(sender string, nodes []Node, bound Bound) error {
 	if bound.MaxLatency < 0 {
 		report("the latency limit %v is negative", bound.MaxLatency)
 	}
-	return errors.Join(append(problems, bound.RTT.check())...)
+	return errors.Join(append(problems, bound.RTT.shared.wrong)...)
 }
 
 func (r RTTs) check() error {

@@ -46,13 +46,23 @@ func drawTimes(t *rapid.T, nodes []Node) RTTs {
 func change(t *rapid.T, before *Tree) *Tree {
 	var after *Tree
 	var err error
-	switch rapid.IntRange(0, 4).Draw(t, "change") {
+	switch rapid.IntRange(0, 5).Draw(t, "change") {
 	case 0:
 		after, err = before.Without(rapid.SampledFrom(before.Names()).Draw(t, "dead"))
 	case 1:
 		after, err = before.Lower(rapid.SampledFrom(before.Names()).Draw(t, "slow"), rapid.Uint64Range(0, 3).Draw(t, "rate"))
 	case 2:
 		after = before.Rated(map[string]uint64{rapid.SampledFrom(before.Names()).Draw(t, "rated"): rapid.Uint64Range(0, 3).Draw(t, "uplink")})
+	case 3:
+		node, _ := before.Node(rapid.SampledFrom(before.Names()).Draw(t, "moves"))
+		if node.Kind == Member {
+			node.Cluster = rapid.SampledFrom([]string{"", "x", "y", "z", "w", "v"}).Draw(t, "to")
+		}
+		if nearer, _, found := before.Nearer(node); found {
+			after = nearer
+			break
+		}
+		after = before
 	default:
 		name := rapid.StringMatching("n0[0-9]|j[0-9]{3}").Draw(t, "joins")
 		after, err = before.With(drawNode(t, name, Kind(rapid.IntRange(0, 1).Draw(t, "kind"))))
@@ -99,8 +109,20 @@ func TestChangedIsAsFoundAnew(t *testing.T) {
 				t.Fatalf("%s is said to feed %d, and feeds %d", p.node.Name, p.links, links)
 			}
 		}
+		labels := map[string]int{}
+		for _, p := range now.all() {
+			labels[p.node.Cluster]++
+		}
 		for number := range now.sites.length {
 			wantSite(t, now, now.sites.at(number))
+		}
+		for label, nodes := range labels {
+			if number, known := now.labels.find(label); !known || now.sites.at(number).nodes != nodes {
+				t.Fatalf("%d nodes are of %q, and its site is number %d, with %d", nodes, label, number, now.sites.at(number).nodes)
+			}
+		}
+		if now.labels.count != len(labels) {
+			t.Fatalf("%d labels are known, and nodes have %d", now.labels.count, len(labels))
 		}
 	})
 }

@@ -6,24 +6,57 @@ import (
 )
 
 // site holds the agents of one label, and what must be known to find a parent among them for a node
-// from elsewhere without a look at each.
+// from elsewhere without a look at each. Nodes come and go with ever new labels: one that nobody has any more leaves a vacant site to the next.
 type site struct {
+	label  string
+	nodes  int // how many have the label; a vacant site has none
 	agents []int
 	// settled says that the path from the sender comes to all of them over the same entry,
 	// and that the rest holds.
 	settled bool
 	full    bool // none of them has room
-	best    int  // the agent nearest to the entry: of those with room or, if there are none, of those with the smallest excess
+	best    int  // the agent nearest to the entry: of those with room or, if there are none, of those with the smallest excess; of a vacant site the next vacant one
 }
 
-// siteOf returns the site of a label.
-func (t *Tree) siteOf(label string) int {
+// come returns the site of a label, at which there is one node more; leave takes one from a site.
+func (t *Tree) come(label string) int {
 	number, known := t.labels.find(label)
 	if !known {
-		number = t.sites.add(t.edition, site{best: none})
-		t.labels.put(t.edition, label, number)
+		number = t.open(label)
 	}
+	t.sites.change(t.edition, number).nodes++
 	return number
+}
+
+func (t *Tree) leave(number int) {
+	s := t.sites.change(t.edition, number)
+	if s.nodes--; s.nodes > 0 {
+		return
+	}
+	t.labels.remove(t.edition, s.label)
+	*s = site{best: t.vacant}
+	t.vacant = number
+}
+
+// open gives a label a site.
+func (t *Tree) open(label string) int {
+	number := t.vacant
+	if number == none {
+		number = t.sites.add(t.edition, site{})
+	} else {
+		t.vacant = t.sites.at(number).best
+	}
+	*t.sites.change(t.edition, number) = site{label: label, best: none}
+	t.labels.put(t.edition, label, number)
+	return number
+}
+
+// goTo gives a member another label.
+func (t *Tree) goTo(member int, label string) {
+	p := t.change(member)
+	before := p.site
+	p.node.Cluster, p.label, p.site = label, t.dist.labels[label], t.come(label)
+	t.leave(before)
 }
 
 // settleIn adds an agent to its site; moveOut takes it from there.

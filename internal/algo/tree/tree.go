@@ -15,10 +15,11 @@ type Tree struct {
 	joined  int       // how many nodes ever were in the tree
 	index   directory // the places, by name
 	sites   pages[site]
+	vacant  int       // a vacant site, or none
 	labels  directory // the sites, by label
 	fresh   bool      // it shares nothing with another tree
-	bound   Bound
-	fanOut  int // the given limit, or how many children suit the load at an agent with the ordinary uplink
+	bound   Bound     // without the RTTs' maps
+	fanOut  int       // the given limit, or how many children suit the load at an agent with the ordinary uplink
 	// ordinary is the median of the agents' uplinks.
 	ordinary uint64
 	dist     *distances
@@ -132,8 +133,7 @@ func linked(parent, child *place) bool { return !child.node.isBeside(parent.node
 // goBeside puts a member in the cluster of the agent beside it.
 func (t *Tree) goBeside(member int) {
 	if agent := t.beside(member); agent != none && t.at(agent).site != t.at(member).site {
-		p, of := t.change(member), t.at(agent)
-		p.node.Cluster, p.label, p.site = of.node.Cluster, of.label, of.site
+		t.goTo(member, t.at(agent).node.Cluster)
 	}
 }
 
@@ -147,7 +147,7 @@ func (t *Tree) add(node Node) int {
 	}
 	*t.change(at) = place{
 		node: node, id: t.dist.ids[node.Name], label: t.dist.labels[node.Cluster],
-		site: t.siteOf(node.Cluster), order: t.joined, parent: none, entry: at,
+		site: t.come(node.Cluster), order: t.joined, parent: none, entry: at,
 	}
 	t.joined++
 	t.index.put(t.edition, node.Name, at)
@@ -163,6 +163,7 @@ func (t *Tree) vacate(at int) {
 		t.moveOut(at)
 	}
 	t.index.remove(t.edition, t.at(at).node.Name)
+	t.leave(t.at(at).site)
 	*t.change(at) = place{parent: t.hole}
 	t.hole = at
 }
@@ -253,7 +254,7 @@ func (t *Tree) Measured(rtt RTTs) *Tree {
 		return t
 	}
 	other := t.next()
-	other.bound.RTT, other.dist = rtt, measure(rtt)
+	other.goBy(rtt.Shared())
 	for at := range t.all() {
 		p := other.change(at)
 		p.id, p.label = other.dist.ids[p.node.Name], other.dist.labels[p.node.Cluster]
@@ -264,4 +265,26 @@ func (t *Tree) Measured(rtt RTTs) *Tree {
 		other.unsettle(p.site)
 	}
 	return other.done()
+}
+
+// goBy has the tree go by RTTs that are shared.
+func (t *Tree) goBy(rtt RTTs) {
+	t.bound.RTT, t.dist = RTTs{Version: rtt.Version, shared: rtt.shared}, rtt.shared
+}
+
+// Light returns the same tree with the RTTs of its own hops alone, so that it takes less memory. Before it is changed it needs the others again:
+// see Measured.
+func (t *Tree) Light() *Tree {
+	if t.dist.light {
+		return t
+	}
+	own := &distances{nodes: make(map[[2]uint32]time.Duration), clusters: make(map[[2]uint32]time.Duration), light: true}
+	for _, p := range t.all() {
+		if p.parent != none {
+			own.take(t.dist, p, t.at(p.parent))
+		}
+	}
+	other := *t
+	other.bound.RTT, other.dist = RTTs{shared: own}, own
+	return &other
 }

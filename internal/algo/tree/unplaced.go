@@ -7,12 +7,13 @@ import (
 
 // unplaced returns a tree in which nobody is fed yet. The sender has the first place and the order
 // is that of strength; nodes of a cluster have neighbouring places, as they change together.
-func unplaced(sender string, nodes []Node, bound Bound, dist *distances) *Tree {
+func unplaced(sender string, nodes []Node, bound Bound) *Tree {
 	agents, uplink := relays(nodes)
 	t := &Tree{
-		hole: none, index: newDirectory(0, len(nodes)), labels: newDirectory(0, len(nodes)/shelfSize),
-		fresh: true, bound: bound, fanOut: bound.fanOut(agents, uplink), ordinary: uplink, dist: dist,
+		hole: none, vacant: none, index: newDirectory(0, len(nodes)), labels: newDirectory(0, len(nodes)/shelfSize),
+		fresh: true, bound: bound, fanOut: bound.fanOut(agents, uplink), ordinary: uplink,
 	}
+	t.goBy(bound.RTT)
 	for _, next := range newcomers(sender, nodes) {
 		t.joined = next.order
 		t.add(next.node)

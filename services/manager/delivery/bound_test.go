@@ -38,6 +38,7 @@ func TestDeliveryGoesOnBeyondItsLatencyBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := serve(t, fileSpec())
 			u.desk.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g", Policy: &groupv1.Policy{LatencyBound: durationpb.New(20 * time.Millisecond)}})
+			u.desk.survey = survey.Lead(u.desk.view, nil) // one that has not looked lately
 			for _, member := range []string{"s", "m1", "m2"} {
 				u.desk.measure(member, 5*time.Millisecond, 60*time.Millisecond)
 			}

@@ -12,14 +12,18 @@ import (
 // goneMemory is for how long nodes that have gone are remembered: members that joined a stream late, and agents.
 const goneMemory = 10 * time.Minute
 
-// forgetGone forgets what was said by and about nodes that have gone: members that joined a stream late, and agents. A stream may go on for
-// months, while members come and go with ever new names, as pods do, and some of them relay. Of an object it may still matter how much a member
-// that has gone has.
+// forgetGone forgets clusters of which nobody is in the tree any more, and what was said by and about nodes that have gone: members that joined
+// a stream late, and agents. A stream may go on for months, while members come and go with ever new names, as pods do, and some of them relay.
+// Of an object it may still matter how much a member that has gone has.
 func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
-	if !delivery.GetDelivery().GetSpec().GetLengthUnknown() || now.Sub(k.forgot) < goneMemory {
+	if now.Sub(k.forgot) < goneMemory {
 		return
 	}
 	k.forgot = now
+	k.forgetClusters()
+	if !delivery.GetDelivery().GetSpec().GetLengthUnknown() {
+		return
+	}
 	maps.DeleteFunc(k.believedAt, func(_ identity.ID, at time.Time) bool { return now.Sub(at) >= banTime })
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,6 +49,19 @@ func (k *keeper) forgetGone(delivery view.Delivery, now time.Time) {
 	maps.DeleteFunc(p.unknown, func(name string, gone absence) bool {
 		return now.Sub(gone.found) >= goneMemory && isGone(placement.MemberID(name))
 	})
+}
+
+func (k *keeper) forgetClusters() {
+	there := make(map[string]bool)
+	if k.tree != nil {
+		for _, name := range k.tree.Names() {
+			node, _ := k.tree.Node(name)
+			there[node.Cluster] = true
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.told, func(cluster string, _ uint64) bool { return !there[cluster] })
 }
 
 // mayBeForgotten reports whether nobody needs a node any more that has been silent for long. The keeper is locked.

@@ -61,6 +61,19 @@ func TestWhoHasGoneIsForgotten(t *testing.T) {
 	}
 }
 
+// How many directives a cluster was sent is known as long as somebody of it is in the tree: members come with ever new zones.
+func TestClustersOfNobodyAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "s>a@x", "a>m1@x")
+		w.told["x"], w.told["y"] = 3, 1
+		time.Sleep(goneMemory)
+		w.forgetGone(running(fileSpec()), time.Now())
+		if len(w.told) != 1 || w.told["x"] != 3 {
+			t.Errorf("it is known of %v, want the 3 of x", w.told)
+		}
+	})
+}
+
 // Agents that are gone are forgotten; those that are members have ever new names. An agent that may come back is not.
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

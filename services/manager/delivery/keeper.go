@@ -52,6 +52,7 @@ type keeper struct {
 	lag          *reshape.Watch
 	seek         *reshape.Seek
 	sought       time.Time // when better parents were last looked for
+	remeasured   time.Time // when the tree last was to go by what was measured then
 	forgot       time.Time // when nodes that have gone were last forgotten
 	room         room
 	unwritten    map[identity.ID]string // complaints of the rearrangement that could not be written last
@@ -74,7 +75,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 		made: time.Now(), desk: d, id: delivery.ID(), group: delivery.GetDelivery().GetGroup(), pokes: make(chan struct{}, 1),
 		bannedUntil: make(map[string]time.Time), believedAt: make(map[identity.ID]time.Time),
 		capabilities: make(map[identity.ID]capability), assigned: make(map[identity.ID]*groupv1.Assignment),
-		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), forgot: time.Now(), hadEnded: !delivery.Running(), measured: -1,
+		lag: reshape.NewWatch(), seek: reshape.NewSeek(), sought: time.Now(), remeasured: time.Now(), forgot: time.Now(), hadEnded: !delivery.Running(), measured: -1,
 		progress: newProgress(delivery, time.Now()), told: make(map[string]uint64), changed: make(chan struct{}),
 	}
 }
@@ -186,6 +187,7 @@ func (k *keeper) work(ctx context.Context, delivery view.Delivery, now time.Time
 		}
 		due = moment.Soonest(due, treeDue)
 	}
+	k.lighten(delivery)
 	due = moment.Soonest(due, k.publish(delivery, now))
 	if !delivery.Running() {
 		settleDue, err := k.settle(ctx, delivery, now)

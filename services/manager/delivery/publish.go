@@ -1,9 +1,12 @@
 package delivery
 
 import (
+	"cmp"
+	"runtime"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -117,8 +120,8 @@ func (k *keeper) assignments(delivery view.Delivery, now time.Time) map[identity
 			delete(next, id)
 			continue
 		}
-		assignment.Capability = k.capability(id, assignment, now)
 	}
+	k.certify(next, now)
 	return next
 }
 
@@ -229,33 +232,60 @@ func (k *keeper) addresses(agent string) []string {
 	return record.GetAddresses()
 }
 
-// capability returns the node's capability, a fresh one if half of its life is over. A member that has nothing left to do keeps what it has.
-func (k *keeper) capability(id identity.ID, assignment *groupv1.Assignment, now time.Time) []byte {
-	held, has := k.capabilities[id]
-	duty := identity.Duty(assignment.GetDuty())
-	done := assignment.GetEnded() && id.Role == identity.Member
-	if has && held.duty == duty && held.left(now) > 0 {
-		return held.token
+// certify gives each node its capability, a fresh one if half of its life is over. A member that has nothing left to do keeps what it has.
+func (k *keeper) certify(next map[identity.ID]*groupv1.Assignment, now time.Time) {
+	var statements []identity.Capability
+	for id, assignment := range next {
+		held, has := k.capabilities[id]
+		duty := identity.Duty(assignment.GetDuty())
+		switch {
+		case has && held.duty == duty && held.left(now) > 0:
+			assignment.Capability = held.token
+		case assignment.GetEnded() && id.Role == identity.Member:
+			delete(k.capabilities, id)
+		default:
+			assignment.Capability = held.token // in case that none can be signed
+			statements = append(statements, identity.Capability{
+				Holder: id, Group: k.group, Delivery: k.id, Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
+			})
+		}
 	}
-	if done {
-		delete(k.capabilities, id)
-		return nil
-	}
-	token, err := k.desk.sign(identity.Capability{
-		Holder: id, Group: k.group, Delivery: k.id, Duty: duty, Issued: now, Expires: now.Add(identity.CapabilityLifetime),
-	})
+	tokens, err := k.desk.sign(statements)
 	if err != nil {
-		k.desk.log.Error("a capability could not be signed", "delivery", k.id, "error", err)
-		return held.token
+		k.desk.log.Error("capabilities could not be signed", "delivery", k.id, "error", err)
 	}
-	k.capabilities[id] = capability{duty, token, now}
-	return token
+	for i, token := range tokens {
+		if of := statements[i]; token != nil {
+			k.capabilities[of.Holder], next[of.Holder].Capability = capability{of.Duty, token, now}, token
+		}
+	}
 }
 
-func (d *Desk) sign(statement identity.Capability) ([]byte, error) {
+// sign signs statements, on all processors: a new leader serves nobody until all nodes of all deliveries have theirs. The token of one that cannot
+// be signed is nil.
+func (d *Desk) sign(statements []identity.Capability) (tokens [][]byte, err error) {
+	if len(statements) == 0 {
+		return nil, nil
+	}
 	credentials, err := d.signer.Credentials()
 	if err != nil {
 		return nil, err
 	}
-	return identity.SignCapability(credentials, statement)
+	signer, err := identity.NewSigner(credentials)
+	if err != nil {
+		return nil, err
+	}
+	tokens = make([][]byte, len(statements))
+	var signing errgroup.Group
+	workers := runtime.GOMAXPROCS(0)
+	for first := range workers {
+		signing.Go(func() (wrong error) {
+			for i := first; i < len(statements); i += workers {
+				token, err := signer.Sign(statements[i])
+				tokens[i], wrong = token, cmp.Or(wrong, err)
+			}
+			return wrong
+		})
+	}
+	return tokens, signing.Wait()
 }

@@ -81,6 +81,7 @@ func (k *keeper) rearrange(ctx context.Context, delivery view.Delivery, receiver
 		ended: !delivery.Running(), findings: newFindings(), now: now,
 	}
 	r.network.Receivers = receivers
+	r.measureAgain()
 	r.renewUplinks()
 	r.leaveOutBanned()
 	r.replaceLost(delivery)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
@@ -33,12 +34,16 @@ func (r *Registry) loadAgents(now time.Time) {
 
 // RegisterAgent notes an agent and returns its incarnation. An agent that goes on as
 // an incarnation that is still the newest keeps it, unless it was given up meanwhile: then it is a
-// new one, however often it asks as the former, since it may not have heard the answer.
+// new one, however often it asks as the former, since it may not have heard the answer. A member that relays may register
+// as often as it may join.
 func (r *Registry) RegisterAgent(ctx context.Context, name string, asked *agentv1.Registration) (incarnation uint64, err error) {
 	var problems ledger.Checks
 	checkPlace(&problems, asked.GetNode(), asked.GetAddresses(), asked.GetLabels())
 	problems.That(len(asked.GetZone()) <= maxTextLength, "zone", "is longer than %d characters", maxTextLength)
 	if err := problems.Err(); err != nil {
+		return 0, err
+	}
+	if err := r.checkRelay(name); err != nil {
 		return 0, err
 	}
 	err = r.ledger.Write(ctx, ledger.Request{}, nil, func() (ledger.Plan, error) {
@@ -68,6 +73,19 @@ func (r *Registry) RegisterAgent(ctx context.Context, name string, asked *agentv
 		return 0, err
 	}
 	return incarnation, nil
+}
+
+// checkRelay refuses a member that relays and registers again and again: each time, all groups' deliveries are looked at.
+func (r *Registry) checkRelay(name string) error {
+	if _, _, relays := (identity.ID{Role: identity.Agent, Name: name}).Relay(); !relays {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isFlapping(seat{member: name}, time.Now()) {
+		return &ledger.RateLimited{What: fmt.Sprintf("agent %q registers", name), Retry: time.Second}
+	}
+	return nil
 }
 
 func (r *Registry) registered(name string) {

@@ -1,12 +1,14 @@
 package group
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
+	"github.com/groupcast/groupcast/services/manager/ledger"
 	"github.com/groupcast/groupcast/services/manager/ledger/ledgertest"
 )
 
@@ -24,6 +26,31 @@ func (r *Registry) mustRegister(t *testing.T, name string, incarnation uint64) u
 		t.Fatal(err)
 	}
 	return got
+}
+
+// A member that relays registers as often as it may join, and no more: each time, the deliveries of all groups are looked at. Session agents
+// that an operator runs are trusted.
+func TestRelayCannotRegisterAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	r := leading(t)
+	register := func(name string, times int) (registered int, err error) {
+		for ; registered < times && err == nil; registered++ {
+			_, err = r.RegisterAgent(t.Context(), name, &agentv1.Registration{Node: "n"})
+		}
+		return registered, err
+	}
+	limited := new(ledger.RateLimited)
+	if registered, err := register("m.g", 1000); !errors.As(err, &limited) || registered <= flapBurst {
+		t.Errorf("after %d registrations of a relay: %v, want it limited after %d at least", registered, err, flapBurst)
+	}
+	for _, other := range []string{"n.g", "m.h"} {
+		if _, err := register(other, flapBurst); err != nil {
+			t.Errorf("%s is limited, too: %v", other, err)
+		}
+	}
+	if registered, err := register("a1", 3*flapBurst); err != nil {
+		t.Errorf("after %d registrations of a session agent: %v", registered, err)
+	}
 }
 
 // findSilent has an agent found silent; what follows from that is not done yet.

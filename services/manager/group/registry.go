@@ -87,7 +87,7 @@ type Registry struct {
 	sights       map[string]sight        // of managers, by name
 	gatherers    map[string]heard
 	led          time.Time                 // since when
-	flaps        map[seat]*rate.Limiter    // joins of one session
+	flaps        map[seat]*rate.Limiter    // joins of one session, and registrations of one relay, which is of no group here
 	joins        map[string]*rate.Limiter  // what the joins of one member write, in bytes
 	moved        map[identity.ID]time.Time // members whose sessions in other groups are yet to be ended, and since when
 	joining      map[seat]*joining         // joins on their way

@@ -126,19 +126,24 @@ func (r *Registry) checkFlap(place seat, cost int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, member := time.Now(), identity.SessionOf(place.member)
-	if r.flaps[place] == nil {
-		r.flaps[place] = rate.NewLimiter(flapRate, flapBurst)
-	}
 	if r.joins[member] == nil {
 		r.joins[member] = rate.NewLimiter(joinRate, joinBurst)
 	}
-	if !r.flaps[place].AllowN(now, 1) {
+	if r.isFlapping(place, now) {
 		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins group %q", place.member, place.group), Retry: time.Second}
 	}
 	if !r.joins[member].AllowN(now, cost) {
 		return &ledger.RateLimited{What: fmt.Sprintf("member %q joins with much to say, or under ever new names,", member), Retry: time.Duration(float64(cost)/float64(joinRate)+1) * time.Second}
 	}
 	return nil
+}
+
+// isFlapping counts that somebody comes, and reports whether that is too often. The registry is locked.
+func (r *Registry) isFlapping(place seat, now time.Time) bool {
+	if r.flaps[place] == nil {
+		r.flaps[place] = rate.NewLimiter(flapRate, flapBurst)
+	}
+	return !r.flaps[place].AllowN(now, 1)
 }
 
 // forgetFlaps drops the limiters that would refuse nothing.

@@ -2,8 +2,10 @@ package survey
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/cluster"
@@ -21,29 +23,52 @@ const grain = 250 * time.Microsecond
 func coarse(rtt time.Duration) time.Duration { return (rtt + grain - 1) / grain * grain }
 
 // Measured returns what is known of the agents and the members of a group, or was known when clusters were last found. The value is shared: its
-// maps must not be changed. It is kept because each delivery asks again and again, and every heartbeat waits while it is put together.
+// maps must not be changed. It is kept because each delivery asks again and again, and every heartbeat waits while it is put together. What trees
+// make of it is made once for all of them, while no heartbeat waits.
 func (s *Survey) Measured(group string, threshold time.Duration) placement.Measured {
+	return s.tell(group, threshold).shared()
+}
+
+// told is what is measured of a group.
+type told struct {
+	placement.Measured
+	shared func() placement.Measured // the same, ready for trees
+	at     time.Time                 // when the clusters were found
+}
+
+// tell returns what is known of a group. As long as that is the same it has the same version.
+func (s *Survey) tell(group string, threshold time.Duration) told {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	in := s.of(group, cmp.Or(threshold, cluster.DefaultThreshold))
 	f := s.find(in, now)
 	known, has := f.told[group]
-	if !has {
-		known = s.measured(f, group, s.agents(in), now)
-		f.told[group] = known
+	if has && known.at.Equal(f.at) {
+		return known
 	}
+	if m := s.measured(f, group, s.agents(in), now); !has || !isSame(m, known.Measured) {
+		s.told++
+		m.RTT.Version = s.told
+		known.Measured, known.shared = m, sync.OnceValue(func() placement.Measured {
+			m.RTT = m.RTT.Shared()
+			return m
+		})
+	}
+	known.at = f.at
+	f.told[group] = known
 	return known
+}
+
+func isSame(a, b placement.Measured) bool {
+	return maps.Equal(a.RTT.Nodes, b.RTT.Nodes) && maps.Equal(a.RTT.Clusters, b.RTT.Clusters) && maps.Equal(a.Clusters, b.Clusters)
 }
 
 // measured puts together what is known of the agents and the members of a group.
 func (s *Survey) measured(f *finding, group string, agents []*agentv1.Agent, now time.Time) placement.Measured {
-	s.told++
 	m := measured{placement.Measured{
 		Clusters: make(map[string]string),
-		RTT: tree.RTTs{
-			Nodes: make(map[tree.Pair]time.Duration), Clusters: make(map[tree.Pair]time.Duration), Version: s.told,
-		},
+		RTT:      tree.RTTs{Nodes: make(map[tree.Pair]time.Duration), Clusters: make(map[tree.Pair]time.Duration)},
 	}}
 	for _, agent := range agents {
 		m.Clusters[inTree(agent.GetName())] = f.clusters.Of(agent.GetName())

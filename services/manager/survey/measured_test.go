@@ -1,37 +1,46 @@
 package survey
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/groupcast/groupcast/services/manager/view"
+	"github.com/groupcast/groupcast/internal/algo/cluster"
 )
 
-// However many deliveries ask, what is measured is put together only once in a while: trees know by its version that it is the same.
-func TestMeasuredIsPutTogetherOnceInAWhile(t *testing.T) {
+// However many deliveries ask, what is measured is put together only once in a while. Trees know by its version that it is the same: it changes
+// only with what is measured.
+func TestMeasuredHasTheSameVersionWhileItIsTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Lead(view.New(nil, slog.New(slog.DiscardHandler)), nil)
+		rtt := time.Millisecond
+		s := surveying(func(string, string) time.Duration { return rtt })
+		s.agent("a", "")
+		s.agent("b", "")
+		s.rounds(3)
 		version := func(group string, threshold time.Duration) uint64 { return s.Measured(group, threshold).RTT.Version }
 		first := version("g", 0)
-		time.Sleep(foundFor / 2)
-		if again := version("g", 0); first == 0 || again != first {
-			t.Errorf("asked again it is version %d, not %d", again, first)
-		}
 		if version("h", 0) == first || version("g", time.Second) == first {
 			t.Error("another group, or another threshold, has the same")
 		}
-		time.Sleep(foundFor / 2)
+		s.times.Drop("b") // nobody looks again so soon
+		if again := version("g", 0); first == 0 || again != first {
+			t.Errorf("asked again it is version %d, not %d", again, first)
+		}
+		time.Sleep(foundFor)
 		later := version("g", 0)
 		if later == first {
 			t.Error("it is never put together again")
 		}
-		for _, f := range s.findings {
-			f.at = time.Time{} // as when an agent has come or gone
+		for range 10 {
+			time.Sleep(foundFor)
+			if again := version("g", 0); again != later {
+				t.Fatalf("nothing has changed, and it is version %d, and was %d", again, later)
+			}
 		}
-		if version("g", 0) == later {
-			t.Error("with other agents it is the same")
+		time.Sleep(2 * toldFor)
+		version("h", 0)
+		if f := s.findings[s.of("g", cluster.DefaultThreshold)]; len(f.told) != 1 {
+			t.Errorf("it is held of %d groups, want that of the one whose deliveries asked lately", len(f.told))
 		}
 	})
 }

@@ -7,20 +7,25 @@
 package survey
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/groupcast/groupcast/internal/algo/cluster"
+	"github.com/groupcast/groupcast/internal/algo/reshape"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
-	"github.com/groupcast/groupcast/services/manager/placement"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
 
-// foundFor is how long clusters count after they were found.
-const foundFor = time.Second
+const (
+	// foundFor is how long clusters count after they were found.
+	foundFor = time.Second
+	// toldFor is for how long what is measured is kept to find out whether it is still the same: deliveries look for better parents more often.
+	toldFor = 2 * reshape.SeekPause
+)
 
 // Survey is what is known of distances, and who is to measure what.
 type Survey struct {
@@ -31,9 +36,10 @@ type Survey struct {
 	times    *cluster.Times
 	rounds   map[Node]*rounds
 	findings map[scope]*finding
-	told     uint64 // how often what is measured was put together
+	told     uint64 // how often what is measured was another than before
 	swept    time.Time
 	changed  <-chan struct{} // closed when there are other agents than those found
+	looked   time.Time       // when it last was looked which these are
 	relaying map[string]bool // the groups that have relays
 }
 
@@ -42,7 +48,7 @@ type finding struct {
 	clusters *cluster.Clusters
 	at, used time.Time
 	guests   map[Node]string
-	told     map[string]placement.Measured // what is measured with these clusters, by group
+	told     map[string]told // what is measured with these clusters, by group; also what was with those before, for a while
 }
 
 // Records are the agents and members that are there; a *view.View.
@@ -68,7 +74,7 @@ func Lead(shown Records, metrics *Metrics) *Survey {
 func (s *Survey) find(in scope, now time.Time) *finding {
 	f := s.findings[in]
 	if f == nil {
-		f = &finding{guests: make(map[Node]string), told: make(map[string]placement.Measured)}
+		f = &finding{guests: make(map[Node]string), told: make(map[string]told)}
 		if others := s.findings[scope{threshold: in.threshold}]; others != nil {
 			f.clusters = others.clusters // a group's first relay gives no cluster another name
 		}
@@ -78,19 +84,24 @@ func (s *Survey) find(in scope, now time.Time) *finding {
 	s.noteChange()
 	if now.Sub(f.at) >= foundFor {
 		f.clusters, f.at = cluster.Find(s.nodes(in), s.times, in.threshold, f.clusters, now), now
-		clear(f.told)
+		maps.DeleteFunc(f.told, func(_ string, before told) bool { return now.Sub(before.at) > toldFor })
 	}
 	return f
 }
 
-// noteChange has clusters found anew if an agent has come or gone.
+// noteChange has clusters found anew if an agent has come or gone: at once, but not again and again where agents do that.
 func (s *Survey) noteChange() {
+	now := time.Now()
+	if now.Sub(s.looked) < foundFor {
+		return
+	}
 	select {
 	case <-s.changed:
 	default:
 		return
 	}
 	s.look()
+	s.looked = now
 	for _, f := range s.findings {
 		f.at = time.Time{}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/groupcast/groupcast/internal/algo/cluster"
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/placement"
@@ -155,6 +156,38 @@ func TestFirstRelayRenamesNoCluster(t *testing.T) {
 		s.agent("a", "")
 		if after := s.cluster("one", "d"); after != before || before == "" {
 			t.Errorf("d is of cluster %q now, and was of %q", after, before)
+		}
+	})
+}
+
+// An agent that comes has clusters found at once. Agents that come again and again do not have them found with each heartbeat.
+func TestAgentsThatComeAgainAndAgainAreFoundOnceInAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := surveying(func(string, string) time.Duration { return time.Millisecond })
+		s.agent("a", "eu")
+		if s.cluster("g", "a") != "eu" {
+			t.Fatal("an agent that comes first is not known at once")
+		}
+		found, last := 0, time.Time{}
+		for begun := time.Now(); time.Since(begun) < 10*foundFor; time.Sleep(foundFor / 100) {
+			s.comes("b", "eu")
+			s.there.agents = s.there.agents[:1]
+			s.cluster("g", "a")
+			if at := s.findings[s.of("g", cluster.DefaultThreshold)].at; at != last {
+				found, last = found+1, at
+			}
+		}
+		if found > 21 {
+			t.Errorf("in ten times the time for which clusters count they were found %d times", found)
+		}
+		for range 2 { // so that all changes are noted, and that is a while ago
+			time.Sleep(foundFor)
+			s.cluster("g", "a")
+		}
+		s.agent("c", "us")
+		time.Sleep(foundFor / 2)
+		if s.cluster("g", "c") != "us" {
+			t.Error("an agent that comes later is not known at once")
 		}
 	})
 }

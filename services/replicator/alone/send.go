@@ -34,6 +34,7 @@ type sending struct {
 	datagram  int
 	slow      string
 	disk      time.Duration // how long that of the source may not answer
+	record    string        // file
 
 	skipUnused bool
 }
@@ -59,13 +60,17 @@ sends one file or, with -, standard input as it comes. ` + statuses,
 	flags.StringVar(&s.slow, "slow", "pace", "what happens to a slow receiver: pace has all wait for it, detach serves it last")
 	flags.DurationVar(&s.disk, "disk-patience", diskPatience, "how long the source's disk may not answer at all; one that is slow is waited for; 0 is for ever")
 	flags.BoolVar(&s.skipUnused, "skip-unused", false, "leave out what the file system on a device does not use; receivers have zeros there (needs partclone)")
+	flags.StringVar(&s.record, "record", "", "file into which it writes how it goes, a line of JSON each tenth of a second: 'groupcast soma figures' draws it")
 	p.flags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "disk-patience", "skip-unused"); isPaper || err != nil {
+		if isPaper, err := a.isPaper(command, "receivers", "wait", "patience", "rate", "datagram", "slow", "disk-patience", "skip-unused", "record"); isPaper || err != nil {
 			return a.sendPaper(command.Context(), p, args[0], err)
 		}
 		if args[0] == standard {
 			return usageError{errors.New("-: standard input is sent in the paper profile alone; 'groupcast push - --stream --datagrams' has streams with receipts")}
+		}
+		if s.record == "" && command.Flags().Changed("record") {
+			return usageError{errors.New("--record is empty: name a file, or leave it out")}
 		}
 		return a.send(command.Context(), s, args[0])
 	}
@@ -135,6 +140,10 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 		return usageError{err} // as of groupcast push
 	}
 	defer func() { _ = from.Close() }()
+	kept, err := recordInto(s.record, path, a.log())
+	if err != nil {
+		return usageError{fmt.Errorf("--record: %w", err)}
+	}
 	if made {
 		fmt.Fprintf(a.stderr, "receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key %s\n", a.phrase)
 	}
@@ -142,25 +151,36 @@ func (a *app) send(ctx context.Context, s *sending, path string) error {
 	heard := shown.waits(s.whom(), a.lan)
 	defer heard()
 	a.warnOfInterface()
-	begins := func(joined, refused int) {
+	begins := func(b send.Beginning) error {
 		heard()
-		a.begins(s, joined, refused)
+		a.begins(s, b.Joined, b.Refused)
+		return kept.begin(a, from.Info(), b, place.Group.String())
 	}
-	env := send.Env{Log: a.log(), Progress: shown.sending, Begins: begins}
+	progress := func(p send.Progress) {
+		shown.sending(p)
+		kept.tell(p)
+	}
+	env := send.Env{Log: a.log(), Progress: progress, Begins: begins}
 	result, err := send.Run(ctx, env, send.Config{
 		Place: place, Key: key, Source: from, Receivers: s.receivers, Wait: s.wait, Ceiling: s.ceiling(a.lan),
 		Datagram: s.datagram, Slow: slow, Patience: s.patience, Exclusive: true,
 	})
 	shown.end()
+	unkept := kept.end(result)
 	explain(result.Members)
 	if ctx.Err() != nil {
 		fmt.Fprintln(a.stderr, a.goOn(result.Members, made))
 	}
+	return errors.Join(a.ended(ctx, s, from.Info(), result, err), unkept)
+}
+
+// ended shows how a replication ended, with err if it was not over, and returns the error of its exit status.
+func (a *app) ended(ctx context.Context, s *sending, info object.Info, result send.Result, err error) error {
 	if err != nil {
 		why := whyEnded(ctx, err)
-		result.Members = ended(result.Members, why)
+		result.Members = failing(result.Members, why)
 		if a.output == "json" {
-			result.Info = from.Info() // also if it has not begun
+			result.Info = info // also if it has not begun
 			return errors.Join(err, a.asJSON(result, s.receivers, why, err.Error()))
 		}
 		if len(result.Members) > 0 {
@@ -249,7 +269,7 @@ func whyEnded(ctx context.Context, err error) string {
 	var refused *send.RefusedError
 	var rival *send.RivalError
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.As(err, new(recordError)):
 		return "canceled"
 	case errors.As(err, &rival):
 		return "refused"
@@ -261,8 +281,8 @@ func whyEnded(ctx context.Context, err error) string {
 	return "source_failed"
 }
 
-// ended has the receivers fail that a sender was still sending to when it ended.
-func ended(members []send.Receipt, why string) []send.Receipt {
+// failing has the receivers fail that a sender was still sending to when it ended.
+func failing(members []send.Receipt, why string) []send.Receipt {
 	for i := range members {
 		if members[i].Outcome == algo.Running {
 			members[i].Outcome, members[i].Reason = algo.Failed, why

@@ -182,10 +182,10 @@ func (s *session) begin() error {
 	for _, p := range s.joined {
 		s.admit(p)
 	}
-	if s.env.Begins != nil {
-		s.env.Begins(len(s.joined), len(s.refusals()))
+	if s.env.Begins == nil {
+		return nil
 	}
-	return nil
+	return s.env.Begins(Beginning{Joined: len(s.joined), Refused: len(s.refusals()), Datagram: s.datagram, Sender: s.socket.Addr()})
 }
 
 // window is how many packets may be on their way to a socket that holds so many bytes: the

@@ -153,6 +153,9 @@ func (l *loop) flush() error {
 		return nil
 	}
 	err := l.socket.SendRun(l.run)
+	if err == nil {
+		l.flushed += uint64(len(l.run.Bytes))
+	}
 	l.run.Bytes = l.run.Bytes[:0]
 	return l.carried(err)
 }
@@ -313,7 +316,7 @@ func (l *loop) show(now time.Time) {
 	l.shown = now
 	p := Progress{
 		Sent: l.sent(), Length: l.shape.Length, Members: l.receipts(), Root: l.root,
-		Window: l.rules.Window(), Counts: l.rules.Counts(), Offload: l.socket.Offload(),
+		Window: l.rules.Window(), Counts: l.rules.Counts(), Bytes: l.flushed, Offload: l.socket.Offload(),
 	}
 	l.mu.Unlock()
 	l.env.Progress(p)

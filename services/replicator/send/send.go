@@ -85,8 +85,15 @@ type Env struct {
 	Log *slog.Logger
 	// Progress is told how far it is, now and then. It may be nil.
 	Progress func(Progress)
-	// Begins is told how many have joined, and how many have refused, before anything is sent. It may be nil.
-	Begins func(joined, refused int)
+	// Begins is told of how it begins, before anything is sent; an error of its ends it. It may be nil.
+	Begins func(Beginning) error
+}
+
+// Beginning is with whom a replication begins, and how.
+type Beginning struct {
+	Joined, Refused int
+	Datagram        int // bytes of the largest
+	Sender          netip.AddrPort
 }
 
 // Progress is how far a replication is.
@@ -99,6 +106,8 @@ type Progress struct {
 	// Window is how many packets may be on their way.
 	Window int
 	Counts algo.Counts
+	// Bytes is how many were sent to the group, in all datagrams.
+	Bytes uint64
 	// Offload is what the kernel does of the sending.
 	Offload udp.Offload
 }
@@ -124,7 +133,9 @@ type Result struct {
 	Sent     uint64 // as in Progress
 	Members  []Receipt
 	Took     time.Duration // from the first packet on
+	Window   int           // as in Progress, at the end
 	Counts   algo.Counts
+	Bytes    uint64
 	Datagram int
 	Offload  udp.Offload
 }
@@ -184,6 +195,7 @@ type session struct {
 	shape    algo.Shape
 	datagram int
 	number   uint64 // of the next datagram to the group, before it has begun
+	flushed  uint64 // bytes that were sent to the group since
 	wake     chan struct{}
 	started  time.Time
 	began    time.Time
@@ -300,10 +312,10 @@ func (s *session) result() Result {
 	defer s.mu.Unlock()
 	result := Result{
 		Info: s.config.Source.Info(), Root: s.root, Members: s.receipts(), Took: s.took,
-		Datagram: s.datagram, Offload: s.socket.Offload(),
+		Datagram: s.datagram, Bytes: s.flushed, Offload: s.socket.Offload(),
 	}
 	if s.rules != nil {
-		result.Counts, result.Sent = s.rules.Counts(), s.sent()
+		result.Window, result.Counts, result.Sent = s.rules.Window(), s.rules.Counts(), s.sent()
 	}
 	return result
 }
