@@ -109,7 +109,7 @@ type series struct {
 }
 
 // tunings is how many links tune themselves, one after another, each from the beginning.
-const tunings = 3
+const tunings = 5
 
 func (n *network) link(ctx context.Context, congestion string, options experiment.Options) (made series, err error) {
 	made.congestion = congestion

@@ -102,6 +102,7 @@ type Tuner struct {
 	before Measured  // what was measured with the number before the trial; without a trial, with the present number
 	peak   float64   // the best rate since the number last grew, or the path last changed
 	lossy  losses
+	loses  bool // the path loses packets by itself
 	trial  trial
 	rest   time.Duration
 	until  time.Time // nothing is tried before
@@ -204,7 +205,7 @@ func (t *Tuner) enlarge(facts Facts) {
 // lossyPath gives the link as many stripes as the round trip suggests. Fewer are not tried at once: those that are new fill the
 // queue as they start.
 func (t *Tuner) lossyPath(suggested int, facts Facts) {
-	t.lossy, t.trial, t.lasted = losses{}, none, 0
+	t.lossy, t.loses, t.trial, t.lasted = losses{}, true, none, 0
 	t.until = facts.At.Add(firstRest)
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
 }
@@ -288,7 +289,7 @@ func (t *Tuner) judge(now Measured, at time.Time) (changed bool) {
 		return t.conclude(now, at, now.queues(), Crowded)
 	}
 	if t.isAnother(now) { // the path has changed: what was found is not valid any more
-		t.until, t.rest, t.failed, t.peak, t.doubts = t.missed.Add(firstRest), firstRest, none, 0, 0
+		t.until, t.rest, t.failed, t.peak, t.doubts, t.loses = t.missed.Add(firstRest), firstRest, none, 0, 0, false
 	}
 	t.before, t.peak = now, max(t.peak, now.Rate)
 	t.resize(now)
@@ -353,8 +354,8 @@ func (t *Tuner) conclude(now Measured, at time.Time, kept bool, reason Reason) (
 		t.before, t.failed = now, opposite[way]
 		t.resize(now)
 		t.until = at // perhaps still more are better, or still fewer
-		if way == down && !now.queues() {
-			t.until = at.Add(firstRest) // they are in nobody's way now
+		if way == down && (t.loses || !now.queues()) {
+			t.until = at.Add(firstRest) // they are in nobody's way now, or lose so much that what they carry tells little
 		}
 		return true
 	}
