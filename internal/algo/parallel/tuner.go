@@ -37,10 +37,8 @@ const (
 	// between 8 and 13" (§3.2, figure 2).
 	eachRTT   = 6 * time.Millisecond
 	lossyMost = 8
-	// queueTime is how long a queue must be to count as standing; shortQueue, to be the cause of a loss. A queue that has
-	// less than a fullPart of the longest that was seen was not full.
+	// queueTime is how long a queue must be to count as standing; shortQueue, to be the cause of a loss.
 	queueTime, shortQueue = 5 * time.Millisecond, 4 * time.Millisecond
-	fullPart              = 4
 	// leastEpoch and epochRTTs are the least time for which something is measured.
 	leastEpoch = 700 * time.Millisecond
 	epochRTTs  = 10
@@ -72,8 +70,11 @@ type Facts struct {
 	Busy          time.Duration // the time in which there was something to send, as the mean over the stripes in use
 }
 
-// queue returns for how long segments wait on the path.
-func (f Facts) queue() time.Duration { return f.RTT - f.LeastRTT }
+// waits reports whether segments wait on the path, if only for a moment: a short queue is full a moment before it loses
+// something.
+func (f Facts) waits() bool {
+	return f.RTT > f.LeastRTT+f.LeastRTT/64+shortQueue
+}
 
 // Bounds say how many stripes are allowed. Where Least or Most is zero it counts as one.
 type Bounds struct{ Least, Most int }
@@ -206,18 +207,17 @@ func (t *Tuner) enlarge(facts Facts) {
 // queue as they start.
 func (t *Tuner) lossyPath(suggested int, facts Facts) {
 	t.lossy, t.loses, t.trial, t.lasted = losses{}, true, none, 0
-	t.until = facts.At.Add(firstRest)
+	t.until, t.missed = facts.At.Add(firstRest), facts.At
 	t.set(suggested, Lossy, Measured{RTT: facts.RTT, LeastRTT: facts.LeastRTT, Loss: float64(facts.Lost) / float64(max(1, facts.Sent))}, facts.At)
 }
 
-// losses finds out whether a path loses packets by itself. If a queue stands, the queue was full, if only for a moment, and what
-// is sent again in the next round trips was lost there.
+// losses finds out whether a path loses packets by itself. If a queue stands, the queue was full, and what is sent
+// again in the next round trips was lost there.
 type losses struct {
 	suggests int   // how many stripes the link should have then; 0 if that is not of interest
 	since    Facts // the first facts
 	seen     uint64
-	longest  time.Duration // the longest queue
-	until    time.Time     // until then losses are explained by a queue
+	until    time.Time // until then losses are explained by a queue
 }
 
 // sees reports whether something was lost without a queue, on a link that had enough to send.
@@ -226,11 +226,11 @@ func (l *losses) sees(facts Facts) bool {
 		l.since = facts
 	}
 	more := facts.Lost > l.seen
-	l.seen, l.longest = facts.Lost, max(l.longest, facts.queue())
+	l.seen = facts.Lost
 	switch {
 	case l.suggests == 0 || !more:
 		return false
-	case facts.queue() > max(facts.LeastRTT/64+shortQueue, l.longest/fullPart):
+	case facts.waits():
 		l.until = facts.At.Add(settleRTTs * facts.LeastRTT)
 		return false
 	}

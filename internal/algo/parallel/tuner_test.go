@@ -311,22 +311,6 @@ func TestFullQueueIsNoLossyPath(t *testing.T) {
 	r.wantStripes(8, 8)
 }
 
-// What is lost while the queue is far from as long as it was once was not lost there.
-func TestQueueThatWasLongerWasNotFull(t *testing.T) {
-	const rtt = 30 * time.Millisecond
-	for _, longest := range []time.Duration{10 * time.Millisecond, 30 * time.Millisecond} {
-		r := begin(t, path{rtt: rtt}, 0)
-		r.lose(rtt + longest)
-		r.facts.At, r.facts.Busy = r.facts.At.Add(time.Second), r.facts.Busy+time.Second
-		r.lose(rtt + 6*time.Millisecond)
-		if longest < 20*time.Millisecond {
-			r.wantStripes(1, 1)
-		} else {
-			r.wantStripes(6, 6)
-		}
-	}
-}
-
 // Stripes that a path needs as it loses packets fill its queue as they start: that is no reason to have fewer at once.
 func TestStartOfManyIsNoReasonForFewer(t *testing.T) {
 	r := begin(t, path{rate: 20 * mbit, rtt: 28 * time.Millisecond, loss: 0.005, queue: 20 * time.Millisecond}, 0)

@@ -29,17 +29,20 @@ func (a *Account) Asks(name string, upTo uint64) {
 		if a.quickest == 0 && c.acked > 0 { // who has nothing yet has not compared: it comes late
 			a.quickest = c.quiet
 		}
-		a.cameBack(c)
+		if c.began && c.patience == 0 {
+			a.cameBack(c)
+		}
 		c.quiet, c.parked = 0, c.parked || c.acked < a.discarded
 		c.beginAgain() // it is not slow for what came meanwhile
 	}
-	c.patience = 0
+	c.began, c.patience = true, 0
 }
 
-// cameBack notes that a child asks again. Those that do not yet, or whose children do not, may be about to take over as much as it did.
+// cameBack notes that a child asks again, the first of those that did not. The others, or their children, may be about to take over as
+// much as it did.
 func (a *Account) cameBack(c *child) {
 	for _, other := range a.children {
-		if !a.isAsking(other) {
+		if other.began && !a.isAsking(other) {
 			other.patience = max(other.patience, quietTimes*c.quiet)
 		}
 	}

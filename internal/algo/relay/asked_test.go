@@ -223,6 +223,32 @@ func TestWhoTakesOverIsAwaitedTwiceAsLongAsTheQuickest(t *testing.T) {
 	a.wantSkip(20, "Rx2 is away for longer than that")
 }
 
+// Only the first that is back says how long the others may take: with one that takes ever longer than the one before, nobody would be passed
+// over. A child that has never come is not awaited for that either, nor does one that comes late say anything.
+func TestOnlyTheQuickestSaysHowLongOthersMayTake(t *testing.T) {
+	a := compared(t, relay.Rules{}, "Rx1", "Rx2", "Rx3")
+	a.Expect([]string{"Rx1", "Rx2", "Rx3", "late", "absent"})
+	for _, child := range []string{"Rx1", "Rx2", "Rx3"} {
+		a.asks(child, 10, 12)
+	}
+	a.look(4) // absent and late are not awaited any more
+	a.wantSkip(10, "three")
+	a.receive(2)
+	for _, child := range []string{"Rx1", "Rx2", "Rx3"} {
+		a.ack(child, 12)
+		a.Detach(child)
+	}
+	a.look(20)
+	a.asks("Rx1", 20, 30)
+	a.look(15)
+	a.asks("Rx2", 20, 30)
+	a.look(8)
+	a.wantSkip(0, "Rx3 may take twice as long as Rx1")
+	a.look(1)
+	a.asks("late", 20, 30)
+	a.wantSkip(20, "Rx3 took longer than that")
+}
+
 // An agent stays, and asks for nothing while its children take over what they have.
 func TestAgentWhoseChildrenTakeOverIsAwaitedToo(t *testing.T) {
 	a := compared(t, relay.Rules{}, "Rx1", "SA2")

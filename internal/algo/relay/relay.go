@@ -96,6 +96,7 @@ type child struct {
 	sent     uint64
 	asked    uint64 // with Asked: it may be sent all before this
 	quiet    int    // with Asked: at how many looks in a row it has asked for nothing
+	began    bool   // with Asked: it has asked for something
 	patience int    // with Asked: it is awaited for so many looks more, since another asked for nothing for that long
 	relays   bool   // it is an agent: end to end, what it acknowledges is what its own children have
 	had      uint64 // how far it was sent to when its link ended
