@@ -320,6 +320,8 @@ type SendOptions struct {
 	// AckLevel, if empty, is Received for a stream, whatever the group's policy: not everything that a stream can go to can be synced.
 	AckLevel   AckLevel
 	SlowMember SlowMember
+	// LatencyBound is the latency from the sender to a member within which the delivery's tree begins: the smaller of it and the group's holds.
+	LatencyBound time.Duration
 	// Deadline is how long the delivery may take.
 	Deadline time.Duration
 	// Keep is how long agents hold an object for members that join late. Zero is ten minutes; a nanosecond is not at all.
@@ -348,7 +350,7 @@ func (o SendOptions) checkSpans() error {
 	for _, of := range []struct {
 		name string
 		span time.Duration
-	}{{"deadline", o.Deadline}, {"keep", o.Keep}, {"lag time", o.SlowMember.LagTime}, {"fresh", o.Datagrams.Fresh}} {
+	}{{"latency bound", o.LatencyBound}, {"deadline", o.Deadline}, {"keep", o.Keep}, {"lag time", o.SlowMember.LagTime}, {"fresh", o.Datagrams.Fresh}} {
 		if of.span < 0 {
 			return &Error{Code: InvalidArgument, Message: fmt.Sprintf("%s: is %v: want nothing negative", of.name, of.span)}
 		}
@@ -380,7 +382,7 @@ func (o SendOptions) spec() (spec *groupv1.DeliverySpec, err error) {
 		return nil, err
 	}
 	spec = &groupv1.DeliverySpec{
-		Name: o.Name, Deadline: span(o.Deadline), Keep: span(o.Keep), MaxBytesPerSecond: o.MaxBytesPerSecond,
+		Name: o.Name, LatencyBound: span(o.LatencyBound), Deadline: span(o.Deadline), Keep: span(o.Keep), MaxBytesPerSecond: o.MaxBytesPerSecond,
 	}
 	if spec.ControlMode, err = value[groupv1.ControlMode](o.ControlMode); err != nil {
 		return nil, fmt.Errorf("control mode: %w", err)

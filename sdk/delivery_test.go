@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
@@ -47,12 +50,34 @@ func TestWatchRemembersWhatANewManagerDoesNotKnow(t *testing.T) {
 	}
 }
 
+// What a sender chooses is what the managers are asked for; what it leaves open is the group's.
+func TestOptionsAreAskedFor(t *testing.T) {
+	for _, tt := range []struct {
+		options SendOptions
+		want    *groupv1.DeliverySpec
+	}{
+		{SendOptions{}, &groupv1.DeliverySpec{}},
+		{
+			SendOptions{LatencyBound: 50 * time.Millisecond, Deadline: time.Minute, Keep: time.Hour, ControlMode: Hop, Congestion: BBR},
+			&groupv1.DeliverySpec{
+				LatencyBound: durationpb.New(50 * time.Millisecond), Deadline: durationpb.New(time.Minute), Keep: durationpb.New(time.Hour),
+				ControlMode: groupv1.ControlMode_CONTROL_MODE_HOP, Congestion: groupv1.Congestion_CONGESTION_BBR,
+			},
+		},
+	} {
+		if got, err := tt.options.spec(); err != nil || !proto.Equal(got, tt.want) {
+			t.Errorf("%+v: %v, %v", tt.options, got, err)
+		}
+	}
+}
+
 // Options that can have no effect are refused, no matter who is to get what.
 func TestOptionsAreChecked(t *testing.T) {
 	for why, options := range map[string]SendOptions{
 		"":                                 {SlowMember: SlowMember{LagBytes: 5}, Deadline: time.Second, Name: "a"}, // the group may evict
 		"behind is for evict":              {SlowMember: SlowMember{Action: Pace, LagTime: time.Second}},
 		"floor in bytes per second is":     {SlowMember: SlowMember{Action: Detach, FloorBytesPerSecond: 5}},
+		"latency bound: is -1s: want":      {LatencyBound: -time.Second},
 		"deadline: is -1s: want nothing":   {Deadline: -time.Second},
 		"fresh: is -1s: want nothing":      {Datagrams: DatagramOptions{Fresh: -time.Second}},
 		"contains a slash":                 {Name: "../a"},

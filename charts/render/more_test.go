@@ -238,7 +238,7 @@ func add(values map[string]any, part string, p place) {
 // What is not in the chart's way is let through.
 func TestMoreThatIsInNobodysWay(t *testing.T) {
 	for name, values := range map[string]map[string]any{
-		"a setting that the chart leaves alone": {"agent": map[string]any{"extraArgs": []any{"--zone=a"}}},
+		"a setting that the chart leaves alone": {"agent": map[string]any{"extraArgs": []any{"--data-stripes=2"}}},
 		"what only the pod knows":               {"agent": map[string]any{"extraEnv": []any{map[string]any{"name": "GROUPCAST_ZONE", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['zone']"}}}}}},
 		"the same port of the other protocol":   {"gatherer": map[string]any{"extraContainers": []any{another(map[string]any{"containerPort": 7420, "protocol": "UDP"})}}},
 		"a mount below one of the chart's":      {"replicator": map[string]any{"extraVolumes": []any{map[string]any{"name": "more", "emptyDir": map[string]any{}}}, "extraVolumeMounts": []any{map[string]any{"name": "more", "mountPath": "/var/lib/groupcast/replicas"}}}},
@@ -253,6 +253,45 @@ func TestMoreThatIsInNobodysWay(t *testing.T) {
 	} {
 		if _, _, _, err := Render(t.Context(), "release", "default", values); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An agent's zone is its node's, by the label that Kubernetes copies to pods, unless values name one for all agents, or leave it to measurements. A variable
+// that values have wins, and is there once.
+func TestZonesOfNodes(t *testing.T) {
+	const own = "metadata.labels['topology.kubernetes.io/zone']"
+	for _, tt := range []struct {
+		name, field, config string
+		values              map[string]any
+	}{
+		{"by default", own, "", map[string]any{}},
+		{"with a zone of all agents", "", "zone: eu-1", map[string]any{"zone": "eu-1"}},
+		{"with a zone in config", "", "zone: eu-2", map[string]any{"zone": "eu-1", "config": map[string]any{"zone": "eu-2"}}},
+		{"with none in config", "", `zone: ""`, map[string]any{"config": map[string]any{"zone": ""}}},
+		{"with another label", "metadata.labels['rack']", "", map[string]any{"extraEnv": []any{map[string]any{"name": "GROUPCAST_ZONE", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "metadata.labels['rack']"}}}}}},
+	} {
+		objects, _, _, err := Render(t.Context(), "release", "default", map[string]any{"agent": tt.values})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		var fields []string
+		for _, v := range podsOf(t, objects)["agent"].Containers[0].Env {
+			if v.Name == "GROUPCAST_ZONE" {
+				fields = append(fields, v.ValueFrom.FieldRef.FieldPath)
+			}
+		}
+		if strings.Join(fields, " ") != tt.field {
+			t.Errorf("%s: the zone is of %q, want %q", tt.name, fields, tt.field)
+		}
+		var configs []string
+		for _, o := range objects {
+			if o.Kind.Kind == "ConfigMap" && strings.HasSuffix(o.Name, "-agent") {
+				configs = regexp.MustCompile(`(?m)^ *zone: .*$`).FindAllString(string(o.Text), -1)
+			}
+		}
+		if strings.TrimSpace(strings.Join(configs, " ")) != tt.config {
+			t.Errorf("%s: the file has %q, want %q", tt.name, configs, tt.config)
 		}
 	}
 }

@@ -16,6 +16,7 @@ func TestConfigWinsOverVariables(t *testing.T) {
 		},
 		"agent": {
 			"GROUPCAST_NODE":       {`{"node": "one"}`},
+			"GROUPCAST_ZONE":       {`{"zone": "one"}`, `{"zone": ""}`},
 			"GROUPCAST_DATA_HOSTS": {`{"data": {"hosts": ["one.example.org"]}}`, `{"data": {"addresses": ["one.example.org:7410"]}}`},
 		},
 		"gatherer":   {"GROUPCAST_DATA_HOSTS": {`{"data": {"hosts": ["one.example.org"]}}`, `{"data": {"addresses": ["one.example.org:7421"]}}`}},

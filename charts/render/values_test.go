@@ -118,6 +118,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		`{"agent": {"extraArgs": ["--service-account-token-file=/x"]}}`:                                                         "set serviceAccountTokenFile in agent.config",
 		`{"agent": {"extraArgs": ["--data-addresses=a:1"]}}`:                                                                    "set data.addresses in agent.config",
 		`{"agent": {"extraArgs": ["--node=one"]}}`:                                                                              "agent.extraArgs has --node",
+		`{"agent": {"extraArgs": ["--zone=a"]}}`:                                                                                "agent.extraArgs has --zone, which the chart itself gives to the program, or with which it ends: set zone in agent.config, or the value that is for it",
 		`{"agent": {"extraArgs": ["--print-config"]}}`:                                                                          "agent.extraArgs has --print-config",
 		`{"agent": {"extraArgs": ["--stop-wait=5m"]}}`:                                                                          "set stopWait in agent.config",
 		`{"manager": {"extraArgs": ["--kubernetes-ca-config-map=x"]}}`:                                                          "set kubernetes.caConfigMap in manager.config",

@@ -142,7 +142,7 @@ func (s *sites) push(group string) float64 {
 }
 
 // tryPush also returns what the command said, and whether it failed.
-func (s *sites) tryPush(group string) (crossed float64, said string, failed error) {
+func (s *sites) tryPush(group string, flags ...string) (crossed float64, said string, failed error) {
 	s.Helper()
 	s.objects++
 	content := make([]byte, objectSize)
@@ -152,7 +152,7 @@ func (s *sites) tryPush(group string) (crossed float64, said string, failed erro
 		s.Fatal(err)
 	}
 	before := s.there.Read().Count.Carried.Bytes
-	push, err := s.Groupcast(s.ctx, s.sender, "push", source, "--group", group, "--as", "sender", "--node", "sender")
+	push, err := s.Groupcast(s.ctx, s.sender, append([]string{"push", source, "--group", group, "--as", "sender", "--node", "sender"}, flags...)...)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -189,4 +189,7 @@ func TestSitesAreFoundAndEnteredOnce(t *testing.T) {
 	}
 	s.populate("patient", sdk.Policy{LatencyBound: 100 * time.Millisecond})
 	s.push("patient")
+	if _, said, err := s.tryPush("patient", "--latency-bound", "5ms"); err == nil || !strings.Contains(said, "the limit is 5ms") {
+		t.Errorf("beyond the bound of a delivery: %v: %s", err, said)
+	}
 }

@@ -69,6 +69,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	addSize(flags, &p.floor, "slow-floor", "with pace: bytes per second below which a member is given up (the group's)")
 	addSize(flags, &p.lag, "slow-lag", "with evict: bytes that a member may lag behind, as 64MiB (the group's)")
 	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (the group's)")
+	flags.DurationVar(&p.options.LatencyBound, "latency-bound", 0, "latency from sender to member within which its tree begins, as 50ms; the smaller of it and the group's holds (the group's)")
 	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (no limit)")
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins (it does not wait)")
 	flags.DurationVar(&p.waitLimit, "wait-limit", 0, "with --wait: how long it waits at most; then nothing is sent (no limit)")
@@ -82,10 +83,10 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	flags.Var(&p.parity, "parity", "with --datagrams: as 10+2, two of parity for every ten, so that two of these twelve may be lost on each link (none)")
 	sets(flags, map[string]string{
 		"name": "spec.name", "mode": "spec.control_mode", "ack": "spec.ack_level", "slow": "spec.slow_member", "slow-floor": "spec.slow_member.floor_bytes_per_second",
-		"slow-lag": "spec.slow_member.lag_bytes", "slow-lag-time": "spec.slow_member.lag_time", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second",
+		"slow-lag": "spec.slow_member.lag_bytes", "slow-lag-time": "spec.slow_member.lag_time", "latency-bound": "spec.latency_bound", "deadline": "spec.deadline", "rate": "spec.max_bytes_per_second",
 		"keep": "spec.keep", "congestion": "spec.congestion", "fresh": "spec.datagrams.fresh", "parity": "spec.datagrams.parity_data",
 	})
-	sets(flags, map[string]string{"deadline": "deadline", "keep": "keep", "slow-lag-time": "lag time", "fresh": "fresh"}) // as the SDK names them
+	sets(flags, map[string]string{"latency-bound": "latency bound", "deadline": "deadline", "keep": "keep", "slow-lag-time": "lag time", "fresh": "fresh"}) // as the SDK names them
 	if err := command.MarkFlagRequired("group"); err != nil {
 		panic("cli: " + err.Error())
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,58 @@ func TestTreeIsDrawn(t *testing.T) {
 	}
 	if short := treeLines(d, 80, 3); !slices.Equal(short, []string{want[0], want[1], "and 4 more: 1 of 3 complete"}) {
 		t.Errorf("in three lines:\n%s", strings.Join(short, "\n"))
+	}
+}
+
+// On a terminal a delivery's tree, with the rates on its edges, is drawn over the one before, also where a node went elsewhere and another one came.
+func TestTreeIsDrawnOverTheOneBefore(t *testing.T) {
+	terminal, err := os.Open(os.DevNull) // of no size, which counts as 80x24
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	var drawn bytes.Buffer
+	shown := newProgress(&app{stderr: &drawn})
+	shown.terminal, shown.tree = terminal, true
+	d := sdk.Delivery{
+		ID: "0123456789", Name: "model", Group: "g", State: sdk.DeliveryRunning, Length: 8 << 20, Sealed: true, Members: 2,
+		Receipts: []sdk.Receipt{{Member: "m1", State: sdk.ReceiptReceiving}, {Member: "m2", State: sdk.ReceiptReceiving}},
+		Tree: []sdk.TreeNode{
+			{ID: "member/s", Bytes: 8 << 20},
+			{ID: "agent/a1", Parent: "member/s", Bytes: 2 << 20, BytesPerSecond: 3 << 20},
+			{ID: "member/m1", Parent: "agent/a1", Bytes: 1 << 20, BytesPerSecond: 1 << 20},
+			{ID: "member/m2", Parent: "agent/a1"},
+		},
+	}
+	const title, cleared = "01234567  model → g  8.0 MiB\x1b[K\n", "\x1b[J"
+	shown.show(d)
+	if want := title +
+		"member/s         100%             \x1b[K\n" +
+		"└─ agent/a1       25%    3.0 MiB/s\x1b[K\n" +
+		"   ├─ member/m1   12%    1.0 MiB/s\x1b[K\n" +
+		"   └─ member/m2    0%             \x1b[K\n" + cleared; drawn.String() != want {
+		t.Errorf("at first it draws\n%q, want\n%q", drawn.String(), want)
+	}
+	drawn.Reset()
+	d.Tree = []sdk.TreeNode{
+		{ID: "member/s", Bytes: 8 << 20},
+		{ID: "agent/a1", Parent: "member/s", Bytes: 6 << 20, BytesPerSecond: 2 << 20},
+		{ID: "member/m1", Parent: "agent/a1", Bytes: 8 << 20, BytesPerSecond: 1 << 20},
+		{ID: "agent/a2", Parent: "agent/a1", Bytes: 4 << 20, BytesPerSecond: 5 << 20},
+		{ID: "member/m2", Parent: "agent/a2", Bytes: 2 << 20, BytesPerSecond: 4 << 20},
+	}
+	shown.show(d)
+	if want := "\r\x1b[5A" + title +
+		"member/s            100%             \x1b[K\n" +
+		"└─ agent/a1          75%    2.0 MiB/s\x1b[K\n" +
+		"   ├─ member/m1     100%             \x1b[K\n" +
+		"   └─ agent/a2       50%    5.0 MiB/s\x1b[K\n" +
+		"      └─ member/m2   25%    4.0 MiB/s\x1b[K\n" + cleared; drawn.String() != want {
+		t.Errorf("then it draws\n%q, want\n%q", drawn.String(), want)
+	}
+	drawn.Reset()
+	if shown.end(); drawn.String() != "\r\x1b[6A\x1b[J" {
+		t.Errorf("it ends with %q", drawn.String())
 	}
 }
 

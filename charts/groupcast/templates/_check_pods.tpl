@@ -101,7 +101,7 @@ is reached is known to the pod alone where nodes differ.
 {{- $set := dict "config" "" "print-config" "" "print-schema" "" "version" "" "help" "" "stop-wait" "stopWait" "data-addresses" "data.addresses" -}}
 {{- range index . 3 -}}
 {{- if hasPrefix "GROUPCAST_" .name -}}
-{{- $_ := set $set (trimPrefix "GROUPCAST_" .name | lower | replace "_" "-") "" -}}
+{{- $_ := set $set (trimPrefix "GROUPCAST_" .name | lower | replace "_" "-") (eq .name "GROUPCAST_ZONE" | ternary "zone" "") -}}
 {{- end -}}
 {{- end -}}
 {{- range splitList " " (include "groupcast.paths" (list (index . 2) "") | trim) -}}

@@ -13,7 +13,7 @@
 //
 // Moves are damped: what waits for an agent must take a while at its rate, at two looks,
 // with much left. After a move the agents around it are left alone until they have shown what
-// they do, and the agent that moved for much longer.
+// they do, and the agents that moved for much longer: only what ends a change of places comes sooner.
 package reshape
 
 import (
@@ -90,6 +90,14 @@ func (m Move) In(t *tree.Tree) (*tree.Tree, error) {
 		return t.Rise(m.Node)
 	}
 	return t.Lower(m.Node, m.Rate)
+}
+
+// Moving returns the agents that move: both, if they change places. Those that get another feeder since theirs moves do not count.
+func (m Move) Moving() []string {
+	if m.Why == Tries || m.Why == TakesSlowly {
+		return []string{m.Node, m.Parent}
+	}
+	return []string{m.Node}
 }
 
 // Watch looks at one delivery.
@@ -204,6 +212,9 @@ func (w *Watch) relief(l *link) (move Move, is bool) {
 func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 	shown := time.Duration(minBehind / float64(max(move.Rate, 1)) * float64(time.Second))
 	until := now.Add(min(max(shown, settle), rest)) // by then it shows whether the move was right
+	for _, name := range move.Moving() {
+		w.leave(name, now.Add(rest)) // from all but the end of a swap
+	}
 	switch move.Why {
 	case Lags:
 		t := &trial{moved: move.Node, rate: move.Rate, gave: move.Gave, heirs: map[string]bool{}, judge: until}
@@ -213,18 +224,14 @@ func (w *Watch) Moved(move Move, before *tree.Tree, now time.Time) {
 			t.heirs[heir] = true
 			w.leave(heir, until)
 		}
-		w.leave(move.Node, now.Add(rest))
 		w.leave(move.Parent, until)
 	case Tries:
 		w.swaps[move.Parent] = &swap{with: move.Node, rate: move.Rate, judge: until}
-		w.leave(move.Node, now.Add(rest))
-		w.leave(move.Parent, until)
 	case GivesSlowly, TakesSlowly:
 		delete(w.swaps, move.Node)
 		if move.Why == TakesSlowly {
 			w.innocent[move.Node] = true
 		}
-		w.leave(move.Node, now.Add(rest))
 	}
 }
 

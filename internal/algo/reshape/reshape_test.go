@@ -362,14 +362,49 @@ func TestOscillatingLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		last := map[string]time.Time{}
-		for i, move := range n.moves {
-			if before, again := last[move.Node]; again && n.moved[i].Sub(before) < 30*time.Second {
-				t.Fatalf("%s moved twice within %v", move.Node, n.moved[i].Sub(before))
-			}
-			last[move.Node] = n.moved[i]
-		}
+		n.checkRests(t)
 	})
+}
+
+// checkRests checks that nobody has moved twice within its hysteresis time. Two agents that change places have both moved. Only what ends that
+// comes sooner: the agent that went below goes back, so that both move again, or to the bottom.
+func (n *network) checkRests(t rapid.TB) {
+	t.Helper()
+	last := map[string]int{}
+	for i, move := range n.moves {
+		for _, name := range move.Moving() {
+			before, again := last[name]
+			if last[name] = i; !again || n.moved[i].Sub(n.moved[before]) >= 30*time.Second {
+				continue
+			}
+			swap, ends := n.moves[before], move.Why == reshape.GivesSlowly || move.Why == reshape.TakesSlowly
+			if !ends || swap.Why != reshape.Tries || swap.Node != move.Parent || swap.Parent != move.Node {
+				t.Fatalf("%s moved twice within %v: %+v, %+v", name, n.moved[i].Sub(n.moved[before]), swap, move)
+			}
+		}
+	}
+}
+
+// An agent that was tried in the place of another, and is back below it, rests from then on like that one.
+func TestWhoWasTriedRestsToo(t *testing.T) {
+	n := chain(t, 600*megabyte, 0, megabyte, megabyte, 5*megabyte, megabyte, megabyte, megabyte)
+	for _, next := range []struct {
+		long time.Duration
+		name string
+		rate uint64
+	}{
+		{time.Second, "a03", 5 * megabyte},
+		{13 * time.Second, "a00", 5 * megabyte},
+		{4 * time.Second, "a02", megabyte},
+		{3 * time.Second, "a03", megabyte},
+		{8 * time.Second, "a00", megabyte},
+	} {
+		n.run(next.long)
+		n.down[next.name] = next.rate
+	}
+	n.run(90 * time.Second)
+	n.checkRests(t)
+	n.wantMoves(t, "a01", "a04", "a02", "a03", "a00", "a05", "a03")
 }
 
 // random returns a chain of agents whose links take one of three rates.

@@ -23,6 +23,26 @@ func (t *Tree) aside(agent int) (sum time.Duration) {
 	return sum
 }
 
+// isCentral reports whether no other agent of its cluster that is as strong as an agent is more central, and one is less.
+func (t *Tree) isCentral(agent int) (is bool) {
+	p := t.at(agent)
+	if t.dist.light {
+		return t.dist.central[p.node.Name]
+	}
+	aside := t.aside(agent)
+	for _, other := range t.sites.at(p.site).agents {
+		if other == agent || t.at(other).node.Capacity() != p.node.Capacity() {
+			continue
+		}
+		others := t.aside(other)
+		if others < aside {
+			return false
+		}
+		is = is || others > aside
+	}
+	return is
+}
+
 // reach returns the mean cost from a node, over an agent, to the rest of the agent's cluster. What
 // is the same for all agents of the cluster is left out.
 func (d *draft) reach(c *cluster, from, agent int) time.Duration {

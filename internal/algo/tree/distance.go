@@ -23,6 +23,7 @@ type distances struct {
 	peers           map[uint32][]string // for each node's number, the names of the nodes to which a time was measured
 	wrong           error               // what is wrong with the RTTs
 	light           bool                // they are those of one tree's hops
+	central         map[string]bool     // if they are light: those agents through which a cluster is entered of which isCentral holds
 }
 
 func measure(rtt RTTs) *distances {

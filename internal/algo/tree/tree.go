@@ -272,16 +272,22 @@ func (t *Tree) goBy(rtt RTTs) {
 	t.bound.RTT, t.dist = RTTs{Version: rtt.Version, shared: rtt.shared}, rtt.shared
 }
 
-// Light returns the same tree with the RTTs of its own hops alone, so that it takes less memory. Before it is changed it needs the others again:
-// see Measured.
+// Light returns the same tree with the RTTs of its own hops alone, and which gateways are central, so that it takes less memory. Before it is
+// changed it needs the others again: see Measured.
 func (t *Tree) Light() *Tree {
 	if t.dist.light {
 		return t
 	}
-	own := &distances{nodes: make(map[[2]uint32]time.Duration), clusters: make(map[[2]uint32]time.Duration), light: true}
-	for _, p := range t.all() {
-		if p.parent != none {
-			own.take(t.dist, p, t.at(p.parent))
+	own := &distances{
+		nodes: make(map[[2]uint32]time.Duration), clusters: make(map[[2]uint32]time.Duration), light: true, central: make(map[string]bool),
+	}
+	for at, p := range t.all() {
+		if p.parent == none {
+			continue
+		}
+		own.take(t.dist, p, t.at(p.parent))
+		if t.isEntry(at) && t.isCentral(at) {
+			own.central[p.node.Name] = true
 		}
 	}
 	other := *t

@@ -54,9 +54,9 @@ func (t *Tree) rule(at int) string {
 	case p.parent == 0:
 		return t.ingressRule(at)
 	case t.fedInside(at):
-		return fmt.Sprintf("fed inside %s, where %s", p.node.Cluster, t.limitRule(at))
+		return fmt.Sprintf("fed inside %s%s, where %s", p.node.Cluster, t.levelRule(at), t.limitRule(at))
 	case p.node.Cluster != "":
-		return fmt.Sprintf("the one that enters %s, where %s", p.node.Cluster, t.limitRule(at))
+		return fmt.Sprintf("the one that enters %s%s%s, where %s", p.node.Cluster, t.gatewayRule(at), t.wayRule(at), t.limitRule(at))
 	}
 	return "an agent without zone: " + t.limitRule(at)
 }
@@ -89,6 +89,61 @@ func (t *Tree) ingressRule(at int) string {
 		return "of the sender's cluster, " + node.Cluster
 	}
 	return "the nearest to the sender, or the strongest: none is of its cluster"
+}
+
+// levelRule says of an agent that its cluster feeds whether it is below another for its uplink. That may have been found out, for which
+// the agent was moved lower.
+func (t *Tree) levelRule(at int) string {
+	p := t.at(at)
+	if t.at(p.parent).node.Capacity() > p.node.Capacity() {
+		return " by a stronger agent"
+	}
+	return ""
+}
+
+// gatewayRule says what an agent that enters its cluster has before the others there. It says nothing if it is alone, or if one is stronger: that
+// one came later, or was moved, or paths are bounded.
+func (t *Tree) gatewayRule(at int) string {
+	var weaker, equal bool
+	own := t.at(at).node.Capacity()
+	for _, agent := range t.sites.at(t.at(at).site).agents {
+		switch other := t.at(agent).node.Capacity(); {
+		case other > own:
+			return ""
+		case other < own:
+			weaker = true
+		case agent != at:
+			equal = true
+		}
+	}
+	switch {
+	case equal && t.isCentral(at):
+		return ", one of its strongest agents, of which none is more central"
+	case equal:
+		return ", one of its strongest agents"
+	case weaker:
+		return ", its strongest agent"
+	}
+	return ""
+}
+
+// wayRule says of an agent with no member in its cluster for how many agents of others it is there, if it copies for them. Whether it was added to
+// the tree for that (Node.Transit) is not stored with the tree.
+func (t *Tree) wayRule(at int) string {
+	p, elsewhere := t.at(at), 0
+	if site := t.sites.at(p.site); site.nodes > len(site.agents) {
+		return ""
+	}
+	for _, child := range p.children {
+		if !t.agent(child) {
+			return ""
+		}
+		elsewhere += rank(t.at(child).site != p.site)
+	}
+	if elsewhere < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", on the way to %d agents elsewhere, for which one copy comes to it", elsewhere)
 }
 
 // limitRule says how many children an agent may have, and why.

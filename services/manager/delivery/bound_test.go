@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,6 +65,52 @@ func TestDeliveryGoesOnBeyondItsLatencyBound(t *testing.T) {
 				t.Errorf("nobody says that it is late: %v", u.shown().Tree.GetChanges())
 			}
 		})
+	}
+}
+
+// A delivery's own latency bound and its group's hold: the smaller one refuses a delivery for which there is no such tree, and is what later trees are
+// measured by. The group's counts as it is then.
+func TestSmallerLatencyBoundHolds(t *testing.T) {
+	for _, tt := range []struct{ own, ofGroup, holds time.Duration }{
+		{0, 0, 0},
+		{0, time.Second, time.Second},
+		{time.Second, 0, time.Second},
+		{time.Millisecond, time.Second, time.Millisecond},
+		{time.Second, time.Millisecond, time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("%v in a group of %v", tt.own, tt.ofGroup), func(t *testing.T) {
+			d := creating(t)
+			d.put(t, view.AgentKey("b"), &agentv1.Agent{Name: "b", State: agentv1.AgentState_AGENT_STATE_ONLINE, Addresses: []string{"b:7410"}})
+			d.bind(t, tt.ofGroup)
+			for _, member := range []string{"s", "m"} {
+				d.measure(member, 20*time.Millisecond, time.Second)
+			}
+			spec := fileSpec()
+			spec.LatencyBound = durationpb.New(tt.own)
+			asked := &groupv1.CreateDeliveryRequest{Group: "g", Sender: "s", Spec: spec}
+			_, err := d.Create(t.Context(), creator, asked)
+			if isShort := tt.holds == time.Millisecond; errors.Is(err, ErrNoTree) != isShort || !isShort && err != nil {
+				t.Errorf("it begins with %v", err)
+			}
+			u := serve(t, spec)
+			u.desk.bind(t, tt.ofGroup)
+			if got := u.network(u.shown()).LatencyBound; got != tt.holds {
+				t.Errorf("later trees are measured by %v, want %v", got, tt.holds)
+			}
+			u.desk.bind(t, time.Microsecond)
+			if got := u.network(u.shown()).LatencyBound; got != time.Microsecond {
+				t.Errorf("once the group's is a microsecond, they are measured by %v", got)
+			}
+		})
+	}
+}
+
+// bind gives group g a latency bound.
+func (d *Desk) bind(t *testing.T, bound time.Duration) {
+	t.Helper()
+	d.put(t, view.GroupKey("g"), &groupv1.Group{Name: "g", Policy: &groupv1.Policy{LatencyBound: durationpb.New(bound)}})
+	if err := d.view.Sync(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

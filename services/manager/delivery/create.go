@@ -100,6 +100,7 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	known("spec.slow_member.action", spec.GetSlowMember().GetAction())
 	known("spec.congestion", spec.GetCongestion())
 	span("spec.slow_member.lag_time", spec.GetSlowMember().GetLagTime(), 0)
+	span("spec.latency_bound", spec.GetLatencyBound(), 0)
 	span("spec.deadline", spec.GetDeadline(), 0)
 	span("spec.keep", spec.GetKeep(), maxKeep)
 	problems.Rate("spec.max_bytes_per_second", spec.GetMaxBytesPerSecond())
@@ -195,7 +196,7 @@ func (c *creation) look() error {
 	}
 	c.sender = sender
 	c.network = placement.Network{
-		Sender: sender.Member, LatencyBound: c.policy.GetLatencyBound().AsDuration(), Load: loadOf(c.asked.GetSpec()),
+		Sender: sender.Member, LatencyBound: latencyBound(c.asked.GetSpec(), c.policy), Load: loadOf(c.asked.GetSpec()),
 		Measured: c.desk.measured(c.asked.GetGroup(), c.policy),
 	}
 	for _, member := range c.desk.view.AllMembers(c.asked.GetGroup()) {

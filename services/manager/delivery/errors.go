@@ -6,7 +6,7 @@ import "errors"
 var (
 	// ErrNoReceivers says that nobody would get the delivery.
 	ErrNoReceivers = errors.New("no receivers: no other member with the role receive is joined")
-	// ErrNoTree says that no tree keeps the group's latency bound.
+	// ErrNoTree says that no tree keeps the latency bound.
 	ErrNoTree = errors.New("no tree of session agents fits")
 	// ErrTooMany says that as many deliveries run as may.
 	ErrTooMany = errors.New("as many deliveries run as may")

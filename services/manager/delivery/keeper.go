@@ -84,7 +84,7 @@ func newKeeper(d *Desk, delivery view.Delivery) *keeper {
 // it was decided earlier.
 func (k *keeper) takeOver(delivery view.Delivery) {
 	k.readTree(delivery)
-	k.inheritSlow(delivery, time.Now())
+	k.inherit(delivery, time.Now())
 	k.publish(delivery, time.Now())
 }
 

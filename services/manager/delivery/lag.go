@@ -92,13 +92,40 @@ func understated(in *tree.Tree, uplinks map[string]uint64) map[string]uint64 {
 	return lower
 }
 
-// inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
-// more of that, had moved them lower. It counts for their group alone, as the tree does not say what they were compared with.
-func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
+// inherit learns what an earlier leader found of the nodes, as far as the delivery's tree says so.
+func (k *keeper) inherit(delivery view.Delivery, now time.Time) {
 	if k.tree == nil || !delivery.Running() { // what one that has ended had found is long over
 		return
 	}
+	k.inheritSlow(delivery, now)
+	k.inheritRests(delivery, now)
+}
+
+// inheritSlow takes the agents whose uplink in the delivery's tree is lower than what is known of them as slow: an earlier leader, which alone knew
+// more of that, had moved them lower. It counts for their group alone, as the tree does not say what they were compared with.
+func (k *keeper) inheritSlow(delivery view.Delivery, now time.Time) {
 	k.desk.noteSlow(k.id, k.group, understated(k.tree, k.network(delivery).Uplinks()), now)
+}
+
+// inheritRests has all nodes of the delivery's tree stay as long as those do that an earlier leader moved last to make it better: the tree says when
+// that was, but names them for people only.
+func (k *keeper) inheritRests(delivery view.Delivery, now time.Time) {
+	var moved time.Time
+	for _, change := range delivery.Tree.GetChanges() {
+		if slices.Contains([]string{causeLags, causeGives, causeNearer}, change.GetCause()) {
+			moved = moment.Latest(moved, change.GetTime().AsTime())
+		}
+	}
+	if moved.IsZero() {
+		return
+	}
+	if moved.After(now) {
+		moved = now // by the earlier leader's clock
+	}
+	for _, name := range k.tree.Names() {
+		k.lag.Stays(name, moved)
+		k.seek.Stay(name, moved)
+	}
 }
 
 // comparedIn returns the group for which alone it counts how fast agents are beside each other; empty if it counts for all. Relays are members of

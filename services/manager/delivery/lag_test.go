@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/groupcast/groupcast/internal/algo/reshape"
 	"github.com/groupcast/groupcast/internal/algo/tree"
@@ -257,6 +258,51 @@ func TestNextLeaderForgetsWhoWasSlow(t *testing.T) {
 	next.desk.noteSlow(next.id, "", map[string]uint64{named("b").String(): 0}, now)
 	if _, is := next.desk.slowness("b", "g", now); is {
 		t.Error("the agent counts as slow though the delivery found that to be wrong")
+	}
+}
+
+// Who was moved to make a tree better rests under the next leader, too. That is not told who it was, and moves nobody until then.
+func TestNextLeaderMovesNobodyWhoHasJustMoved(t *testing.T) {
+	file := fileSpec()
+	file.Length = 10_000 * megabyte
+	for name, test := range map[string]struct {
+		cause string
+		ago   time.Duration
+		rests bool
+	}{
+		"one lagged":              {causeLags, 5 * time.Second, true},
+		"one gave slowly":         {causeGives, 5 * time.Second, true},
+		"a parent was nearer":     {causeNearer, 5 * time.Second, true},
+		"by a clock that is fast": {causeNearer, -time.Hour, true},
+		"that was before":         {causeLags, 30 * time.Second, false},
+		"a member joined":         {causeJoined, 5 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inherits := func(k *keeper) view.Delivery {
+					change := &groupv1.TreeChange{Cause: test.cause, Time: timestamppb.New(time.Now().Add(-test.ago))}
+					delivery := running(file)
+					delivery.Tree = view.NewTree(&managerv1.TreeRecord{Changes: []*groupv1.TreeChange{change}}, 0, 0)
+					k.inherit(delivery, time.Now())
+					return delivery
+				}
+				const soon = 20 * time.Second
+				near := strayed(t)
+				took := near.seekIn(inherits(near.keeper), time.Minute, func() {})
+				if isLater := took > soon; took == 0 || isLater != test.rests {
+					t.Errorf("the member goes to a nearer agent after %v", took)
+				}
+				lags, step := lagging(t, file)
+				inherits(lags.keeper)
+				begun := time.Now()
+				for lags.feeder("b") == named("a").String() && time.Since(begun) < time.Minute {
+					step()
+				}
+				if took := time.Since(begun); took >= time.Minute || took > soon != test.rests {
+					t.Errorf("the agent that lags moves after %v", took)
+				}
+			})
+		})
 	}
 }
 

@@ -42,6 +42,7 @@ func TestSpecs(t *testing.T) {
 		"odd congestion":     {func(s *groupv1.DeliverySpec) { s.Congestion = 99 }, "spec.congestion"},
 		"odd permissions":    {func(s *groupv1.DeliverySpec) { s.Mode = 0o100644 }, "spec.mode"},
 		"a past deadline":    {func(s *groupv1.DeliverySpec) { s.Deadline = durationpb.New(-1) }, "spec.deadline"},
+		"a negative bound":   {func(s *groupv1.DeliverySpec) { s.LatencyBound = durationpb.New(-1) }, "spec.latency_bound"},
 		"a trickle":          {func(s *groupv1.DeliverySpec) { s.MaxBytesPerSecond = 4095 }, "spec.max_bytes_per_second"},
 		"kept for days":      {func(s *groupv1.DeliverySpec) { s.Keep = durationpb.New(48 * time.Hour) }, "spec.keep"},
 		"length and none":    {func(s *groupv1.DeliverySpec) { s.LengthUnknown = true }, "spec.length"},

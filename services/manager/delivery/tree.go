@@ -45,12 +45,22 @@ func (k *keeper) network(delivery view.Delivery) placement.Network {
 	if sender, joined := k.desk.view.Member(k.group, n.Sender.GetName()); joined {
 		n.Sender = sender.Member
 	}
-	if _, group, found := k.desk.view.Group(k.group); found {
-		n.LatencyBound = group.GetPolicy().GetLatencyBound().AsDuration()
+	_, group, found := k.desk.view.Group(k.group)
+	n.LatencyBound = latencyBound(delivery.GetDelivery().GetSpec(), group.GetPolicy())
+	if found {
 		n.Measured = k.desk.measured(k.group, group.GetPolicy())
 	}
 	n.Agents = k.desk.agentRecords(k.group)
 	return n
+}
+
+// latencyBound returns what a delivery's trees are built within: the smaller of its own bound and its group's, as that is now. Zero is no bound.
+func latencyBound(spec *groupv1.DeliverySpec, policy *groupv1.Policy) time.Duration {
+	own, ofGroup := spec.GetLatencyBound().AsDuration(), policy.GetLatencyBound().AsDuration()
+	if own == 0 || ofGroup == 0 {
+		return max(own, ofGroup)
+	}
+	return min(own, ofGroup)
 }
 
 // loadOf returns what a delivery's tree carries.
@@ -126,14 +136,14 @@ func (r *rearrangement) write(ctx context.Context, delivery view.Delivery) (view
 	return again, nil
 }
 
-// noteLate logs, and notes in the history, that a change takes the tree beyond the group's latency bound. The change is made all the same: a
+// noteLate logs, and notes in the history, that a change takes the tree beyond its latency bound. The change is made all the same: a
 // member that joins, or goes on without a lost agent, had better be served late than not at all.
 func (r *rearrangement) noteLate() {
 	late := r.tree.CheckLatency()
 	if late == nil || len(r.history) == 0 || r.keeper.tree != nil && r.keeper.tree.CheckLatency() != nil {
 		return
 	}
-	r.desk.log.Warn("a delivery's tree is beyond its group's latency bound", "delivery", r.id, "error", late)
+	r.desk.log.Warn("a delivery's tree is beyond its latency bound", "delivery", r.id, "error", late)
 	r.because(r.history[len(r.history)-1].GetCause(), "beyond the latency bound: "+late.Error())
 }
 

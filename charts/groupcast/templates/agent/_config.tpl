@@ -14,3 +14,15 @@
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy (.Values.agent.config | default dict))) -}}
 {{- end -}}
+
+{{/*
+The zone of a pod's node, as a variable: its topology label, which Kubernetes copies to pods. Where it does not, or the node has none, the variable is
+empty, which is no zone. Call with .Values.agent.
+*/}}
+{{- define "groupcast.agent.zone" -}}
+{{- if and (not .zone) (include "groupcast.leaves" (list .config "zone")) }}
+- name: GROUPCAST_ZONE
+  valueFrom:
+    fieldRef: {fieldPath: "metadata.labels['topology.kubernetes.io/zone']"}
+{{- end }}
+{{- end -}}

@@ -284,7 +284,9 @@ type DeliverySpec struct {
 	Datagrams *DatagramSpec `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// Of a directory: its head has the hashes of its files. Members compare what they have with these, and are sent what they lack;
 	// agents ask for no more than their children do.
-	Hashed        bool `protobuf:"varint,21,opt,name=hashed,proto3" json:"hashed,omitempty"`
+	Hashed bool `protobuf:"varint,21,opt,name=hashed,proto3" json:"hashed,omitempty"`
+	// As the group's latency bound, for this delivery: the smaller of the two holds. Zero means that the group's does.
+	LatencyBound  *durationpb.Duration `protobuf:"bytes,22,opt,name=latency_bound,json=latencyBound,proto3" json:"latency_bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +431,13 @@ func (x *DeliverySpec) GetHashed() bool {
 		return x.Hashed
 	}
 	return false
+}
+
+func (x *DeliverySpec) GetLatencyBound() *durationpb.Duration {
+	if x != nil {
+		return x.LatencyBound
+	}
+	return nil
 }
 
 // DatagramSpec is how a stream goes in datagrams. Members prefer fresh over complete: loss
@@ -3208,7 +3217,7 @@ var File_groupcast_group_v1_delivery_proto protoreflect.FileDescriptor
 
 const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\x9b\x06\n" +
+	"!groupcast/group/v1/delivery.proto\x12\x12groupcast.group.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egroupcast/group/v1/group.proto\"\xdb\x06\n" +
 	"\fDeliverySpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .groupcast.group.v1.DeliveryKindR\x04kind\x12\x16\n" +
@@ -3231,7 +3240,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\n" +
 	"data_plane\x18\x0e \x01(\x0e2\x1d.groupcast.group.v1.DataPlaneR\tdataPlane\x12>\n" +
 	"\tdatagrams\x18\x14 \x01(\v2 .groupcast.group.v1.DatagramSpecR\tdatagrams\x12\x16\n" +
-	"\x06hashed\x18\x15 \x01(\bR\x06hashed\"\x85\x01\n" +
+	"\x06hashed\x18\x15 \x01(\bR\x06hashed\x12>\n" +
+	"\rlatency_bound\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\flatencyBound\"\x85\x01\n" +
 	"\fDatagramSpec\x12/\n" +
 	"\x05fresh\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05fresh\x12\x1f\n" +
 	"\vparity_data\x18\x02 \x01(\rR\n" +
@@ -3577,68 +3587,69 @@ var file_groupcast_group_v1_delivery_proto_depIdxs = []int32{
 	42, // 7: groupcast.group.v1.DeliverySpec.congestion:type_name -> groupcast.group.v1.Congestion
 	43, // 8: groupcast.group.v1.DeliverySpec.data_plane:type_name -> groupcast.group.v1.DataPlane
 	5,  // 9: groupcast.group.v1.DeliverySpec.datagrams:type_name -> groupcast.group.v1.DatagramSpec
-	41, // 10: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
-	2,  // 11: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
-	37, // 12: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
-	41, // 13: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
-	6,  // 14: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	9,  // 15: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
-	7,  // 16: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	10, // 17: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
-	11, // 18: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
-	37, // 19: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
-	4,  // 20: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
-	1,  // 21: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
-	37, // 22: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
-	37, // 23: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
-	8,  // 24: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
-	12, // 25: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
-	13, // 26: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
-	15, // 27: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
-	14, // 28: groupcast.group.v1.Delivery.tree_clusters:type_name -> groupcast.group.v1.TreeCluster
-	3,  // 29: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
-	4,  // 30: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
-	17, // 31: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
-	17, // 32: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
-	37, // 33: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
-	37, // 34: groupcast.group.v1.Assignment.create_time:type_name -> google.protobuf.Timestamp
-	18, // 35: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
-	21, // 36: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
-	9,  // 37: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
-	21, // 38: groupcast.group.v1.DeliveryReport.fed:type_name -> groupcast.group.v1.ChildReport
-	6,  // 39: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	7,  // 40: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
-	9,  // 41: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
-	41, // 42: groupcast.group.v1.ChildReport.since_sent:type_name -> google.protobuf.Duration
-	7,  // 43: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
-	4,  // 44: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
-	16, // 45: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	2,  // 46: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
-	6,  // 47: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
-	16, // 48: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 49: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	16, // 50: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
-	16, // 51: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
-	36, // 52: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
-	22, // 53: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
-	24, // 54: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
-	26, // 55: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
-	28, // 56: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
-	30, // 57: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
-	32, // 58: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
-	34, // 59: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
-	23, // 60: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
-	25, // 61: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
-	27, // 62: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
-	29, // 63: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
-	31, // 64: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
-	33, // 65: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
-	35, // 66: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	41, // 10: groupcast.group.v1.DeliverySpec.latency_bound:type_name -> google.protobuf.Duration
+	41, // 11: groupcast.group.v1.DatagramSpec.fresh:type_name -> google.protobuf.Duration
+	2,  // 12: groupcast.group.v1.Receipt.state:type_name -> groupcast.group.v1.ReceiptState
+	37, // 13: groupcast.group.v1.Receipt.change_time:type_name -> google.protobuf.Timestamp
+	41, // 14: groupcast.group.v1.Receipt.elapsed:type_name -> google.protobuf.Duration
+	6,  // 15: groupcast.group.v1.Receipt.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	9,  // 16: groupcast.group.v1.LinkUse.stripes:type_name -> groupcast.group.v1.Stripes
+	7,  // 17: groupcast.group.v1.LinkUse.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	10, // 18: groupcast.group.v1.Measurements.links:type_name -> groupcast.group.v1.LinkUse
+	11, // 19: groupcast.group.v1.Measurements.caches:type_name -> groupcast.group.v1.CacheUse
+	37, // 20: groupcast.group.v1.TreeChange.time:type_name -> google.protobuf.Timestamp
+	4,  // 21: groupcast.group.v1.Delivery.spec:type_name -> groupcast.group.v1.DeliverySpec
+	1,  // 22: groupcast.group.v1.Delivery.state:type_name -> groupcast.group.v1.DeliveryState
+	37, // 23: groupcast.group.v1.Delivery.create_time:type_name -> google.protobuf.Timestamp
+	37, // 24: groupcast.group.v1.Delivery.end_time:type_name -> google.protobuf.Timestamp
+	8,  // 25: groupcast.group.v1.Delivery.receipts:type_name -> groupcast.group.v1.Receipt
+	12, // 26: groupcast.group.v1.Delivery.measurements:type_name -> groupcast.group.v1.Measurements
+	13, // 27: groupcast.group.v1.Delivery.tree:type_name -> groupcast.group.v1.TreeNode
+	15, // 28: groupcast.group.v1.Delivery.tree_changes:type_name -> groupcast.group.v1.TreeChange
+	14, // 29: groupcast.group.v1.Delivery.tree_clusters:type_name -> groupcast.group.v1.TreeCluster
+	3,  // 30: groupcast.group.v1.Assignment.duty:type_name -> groupcast.group.v1.Duty
+	4,  // 31: groupcast.group.v1.Assignment.spec:type_name -> groupcast.group.v1.DeliverySpec
+	17, // 32: groupcast.group.v1.Assignment.parent:type_name -> groupcast.group.v1.Neighbour
+	17, // 33: groupcast.group.v1.Assignment.children:type_name -> groupcast.group.v1.Neighbour
+	37, // 34: groupcast.group.v1.Assignment.keep_until:type_name -> google.protobuf.Timestamp
+	37, // 35: groupcast.group.v1.Assignment.create_time:type_name -> google.protobuf.Timestamp
+	18, // 36: groupcast.group.v1.Assignments.current:type_name -> groupcast.group.v1.Assignment
+	21, // 37: groupcast.group.v1.DeliveryReport.children:type_name -> groupcast.group.v1.ChildReport
+	9,  // 38: groupcast.group.v1.DeliveryReport.stripes:type_name -> groupcast.group.v1.Stripes
+	21, // 39: groupcast.group.v1.DeliveryReport.fed:type_name -> groupcast.group.v1.ChildReport
+	6,  // 40: groupcast.group.v1.DeliveryReport.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	7,  // 41: groupcast.group.v1.DeliveryReport.datagram_use:type_name -> groupcast.group.v1.DatagramUse
+	9,  // 42: groupcast.group.v1.ChildReport.stripes:type_name -> groupcast.group.v1.Stripes
+	41, // 43: groupcast.group.v1.ChildReport.since_sent:type_name -> google.protobuf.Duration
+	7,  // 44: groupcast.group.v1.ChildReport.datagrams:type_name -> groupcast.group.v1.DatagramUse
+	4,  // 45: groupcast.group.v1.CreateDeliveryRequest.spec:type_name -> groupcast.group.v1.DeliverySpec
+	16, // 46: groupcast.group.v1.CreateDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	2,  // 47: groupcast.group.v1.RecordReceiptRequest.state:type_name -> groupcast.group.v1.ReceiptState
+	6,  // 48: groupcast.group.v1.RecordReceiptRequest.datagrams:type_name -> groupcast.group.v1.DatagramCounts
+	16, // 49: groupcast.group.v1.CancelDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 50: groupcast.group.v1.GetDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	16, // 51: groupcast.group.v1.ListDeliveriesResponse.deliveries:type_name -> groupcast.group.v1.Delivery
+	16, // 52: groupcast.group.v1.WatchDeliveryResponse.delivery:type_name -> groupcast.group.v1.Delivery
+	36, // 53: groupcast.group.v1.WatchDeliveryResponse.nodes:type_name -> groupcast.group.v1.NodeProgress
+	22, // 54: groupcast.group.v1.DeliveryService.CreateDelivery:input_type -> groupcast.group.v1.CreateDeliveryRequest
+	24, // 55: groupcast.group.v1.DeliveryService.SealDelivery:input_type -> groupcast.group.v1.SealDeliveryRequest
+	26, // 56: groupcast.group.v1.DeliveryService.RecordReceipt:input_type -> groupcast.group.v1.RecordReceiptRequest
+	28, // 57: groupcast.group.v1.DeliveryService.CancelDelivery:input_type -> groupcast.group.v1.CancelDeliveryRequest
+	30, // 58: groupcast.group.v1.DeliveryService.GetDelivery:input_type -> groupcast.group.v1.GetDeliveryRequest
+	32, // 59: groupcast.group.v1.DeliveryService.ListDeliveries:input_type -> groupcast.group.v1.ListDeliveriesRequest
+	34, // 60: groupcast.group.v1.DeliveryService.WatchDelivery:input_type -> groupcast.group.v1.WatchDeliveryRequest
+	23, // 61: groupcast.group.v1.DeliveryService.CreateDelivery:output_type -> groupcast.group.v1.CreateDeliveryResponse
+	25, // 62: groupcast.group.v1.DeliveryService.SealDelivery:output_type -> groupcast.group.v1.SealDeliveryResponse
+	27, // 63: groupcast.group.v1.DeliveryService.RecordReceipt:output_type -> groupcast.group.v1.RecordReceiptResponse
+	29, // 64: groupcast.group.v1.DeliveryService.CancelDelivery:output_type -> groupcast.group.v1.CancelDeliveryResponse
+	31, // 65: groupcast.group.v1.DeliveryService.GetDelivery:output_type -> groupcast.group.v1.GetDeliveryResponse
+	33, // 66: groupcast.group.v1.DeliveryService.ListDeliveries:output_type -> groupcast.group.v1.ListDeliveriesResponse
+	35, // 67: groupcast.group.v1.DeliveryService.WatchDelivery:output_type -> groupcast.group.v1.WatchDeliveryResponse
+	61, // [61:68] is the sub-list for method output_type
+	54, // [54:61] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_delivery_proto_init() }
