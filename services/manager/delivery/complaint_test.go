@@ -9,6 +9,7 @@ import (
 	agentv1 "github.com/groupcast/groupcast/internal/gen/groupcast/agent/v1"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	managerv1 "github.com/groupcast/groupcast/internal/gen/groupcast/manager/v1"
+	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/store"
 	"github.com/groupcast/groupcast/services/manager/view"
 )
@@ -172,6 +173,20 @@ func TestWhoWasGivenUpDoesNotComeBack(t *testing.T) {
 	u.mustArrange()
 	if again, _ := u.tree.Parent("member/m1"); again == "agent/"+by || again == after {
 		t.Errorf("when %s has gone, m1 is fed by %s, and %s gave it up; want another relay", after, again, by)
+	}
+}
+
+// Who a relay has just given up does not come back to it because the session agent that takes it had given it nothing before.
+func TestWhoIsGivenUpAndWasUnfedGoesToAThird(t *testing.T) {
+	u := serve(t, fileSpec())
+	u.relayed("r1.g", "a", "r1.g", "r2.g")
+	u.desk.Goodbye("b")
+	u.givesUp()
+	u.progress.nodes[named("m1")].unfed = 1
+	u.progress.doubted[link{identity.ID{Role: identity.Agent, Name: "a"}, named("m1")}] = doubt{50, time.Now().Add(time.Minute)}
+	u.mustArrange()
+	if by, _ := u.tree.Parent("member/m1"); by != "agent/r2.g" {
+		t.Errorf("m1 is fed by %s, want r2.g: r1.g gave it up, and a gave it nothing: %v", by, u.shown().Tree.GetChanges())
 	}
 }
 

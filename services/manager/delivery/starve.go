@@ -48,7 +48,7 @@ func (r *rearrangement) movesInstead(member, agent identity.ID, delivery view.De
 // there is no other. It is one that gave the member nothing before, or harmed it, only if all others did, too. It reports whether there is one.
 func (r *rearrangement) moveUnfed(member identity.ID, why string) (moved bool) {
 	from, _ := r.tree.Parent(member.String())
-	but := append(r.doubtedBy(member), r.harmedBy(member.String())...)
+	but := r.wrongFor(member)
 	if !r.moveAnywhere(member, why, but...) && (len(but) == 0 || !r.moveAnywhere(member, why)) {
 		return false
 	}
@@ -68,9 +68,20 @@ func (r *rearrangement) avoidUnfed(delivery view.Delivery) {
 		from, _ := r.tree.Parent(member.String())
 		before, _ := r.keeper.tree.Parent(member.String())
 		if from != before && r.wasUnfedBy(placement.ParseID(from), member) && !slices.Contains(r.unfed, member) {
-			r.moveAnywhere(member, from+" gave it nothing before", append(r.doubtedBy(member), r.harmedBy(member.String())...)...)
+			r.moveAnywhere(member, from+" gave it nothing before", r.wrongFor(member)...)
 		}
 	}
+}
+
+// wrongFor returns the agents that gave a member nothing, or harmed it: before, or as this rearrangement has found.
+func (r *rearrangement) wrongFor(member identity.ID) (agents []string) {
+	agents = append(r.doubtedBy(member), r.harmedBy(member.String())...)
+	for _, found := range []map[identity.ID]string{r.complaints, r.damaged} {
+		if from, some := found[member]; some {
+			agents = append(agents, from)
+		}
+	}
+	return agents
 }
 
 // wasUnfedBy reports whether a member that was moved since it got nothing is not to be fed by an agent for that reason.
