@@ -2,7 +2,9 @@ package alone
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,13 +16,24 @@ import (
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
 
-// recording writes how a replication goes into a file. A nil recording writes nothing.
+const (
+	// waiting is how many lines may wait for the disk.
+	waiting = 64
+	// recordPatience is how long the disk may take at the beginning and at the end.
+	recordPatience = 5 * time.Second
+)
+
+// errRecordStands says that the disk of a record does not answer.
+var errRecordStands = errors.New("record: its disk does not answer, or not in time")
+
+// recording writes how a replication goes into a file, beside it: a disk that hangs holds up nobody. A nil recording writes nothing.
 type recording struct {
-	file  *os.File
-	log   *slog.Logger
-	began time.Time
-	to    *record.Writer // nil before it has begun
-	err   error          // nothing is written after it
+	file    io.WriteCloser
+	log     *slog.Logger
+	began   time.Time
+	lines   chan record.Sample // nil before it has begun
+	written chan error         // how the writing ended
+	stands  bool               // a line had to be left out: no more are written
 }
 
 // recordError says why a record could not be begun, for which nothing was sent.
@@ -70,43 +83,87 @@ func (r *recording) begin(a *app, info object.Info, b send.Beginning, place stri
 		return nil
 	}
 	r.began = time.Now()
-	r.to, err = record.NewWriter(r.file, record.Head{
+	head := record.Head{
 		Name: info.Name, Length: info.Length, Profile: a.profile, Datagram: b.Datagram, Server: b.Sender.String(), Group: place, LAN: a.lan,
 		Receivers: b.Joined, Began: r.began,
-	})
-	if err != nil {
-		r.to = nil
-		return recordError{fmt.Errorf("record: %w", err)}
 	}
+	begun, lines := make(chan error, 1), make(chan record.Sample, waiting)
+	r.written = make(chan error, 1)
+	go r.write(head, lines, begun)
+	select {
+	case err = <-begun:
+	case <-time.After(recordPatience):
+		err = errRecordStands
+	}
+	if err != nil {
+		close(lines)
+		return recordError{err}
+	}
+	r.lines = lines
 	return nil
+}
+
+// write writes the lines as they come. If it cannot, the replication goes on without them.
+func (r *recording) write(head record.Head, lines <-chan record.Sample, begun chan<- error) {
+	to, err := record.NewWriter(r.file, head)
+	if err != nil {
+		err = fmt.Errorf("record: %w", err)
+	}
+	begun <- err
+	for sample := range lines {
+		if err != nil {
+			continue
+		}
+		if err = to.Write(sample); err != nil {
+			err = fmt.Errorf("record: %w", err)
+			r.log.Warn("the record goes no further", "error", err)
+		}
+	}
+	r.written <- cmp.Or(err, r.file.Close())
 }
 
 // tell writes how far it is.
 func (r *recording) tell(p send.Progress) {
 	if r != nil {
-		r.write(p, time.Since(r.began))
+		r.hand(p, time.Since(r.began))
 	}
 }
 
 // end writes how it ended, and returns what was in the way of the record.
 func (r *recording) end(result send.Result) error {
-	if r == nil {
+	switch {
+	case r == nil:
+		return nil
+	case r.written == nil: // it has not begun
+		return r.file.Close()
+	case r.lines == nil: // and could not
 		return nil
 	}
-	r.write(send.Progress{
+	r.hand(send.Progress{
 		Sent: result.Sent, Length: result.Info.Length, Members: result.Members, Window: result.Window, Counts: result.Counts, Bytes: result.Bytes,
 	}, result.Took)
-	return cmp.Or(r.err, r.file.Close())
+	close(r.lines)
+	select {
+	case err := <-r.written:
+		if r.stands {
+			err = cmp.Or(err, errRecordStands)
+		}
+		return err
+	case <-time.After(recordPatience):
+		return errRecordStands
+	}
 }
 
-// write writes a line. If it cannot, the replication goes on without, and at its end that is an error.
-func (r *recording) write(p send.Progress, after time.Duration) {
-	if r.to == nil || r.err != nil {
+// hand hands on a line to be written. If too many wait, the record ends there.
+func (r *recording) hand(p send.Progress, after time.Duration) {
+	if r.lines == nil || r.stands {
 		return
 	}
-	if err := r.to.Write(sampleOf(p, after)); err != nil {
-		r.err = fmt.Errorf("record: %w", err)
-		r.log.Warn("the record goes no further", "error", err)
+	select {
+	case r.lines <- sampleOf(p, after):
+	default:
+		r.stands = true
+		r.log.Warn("the record goes no further", "error", errRecordStands)
 	}
 }
 

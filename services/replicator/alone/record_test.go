@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -147,6 +148,28 @@ func TestRecordThatCannotBeGoneOnWith(t *testing.T) {
 	r.tell(send.Progress{})
 	r.tell(send.Progress{})
 	if err := r.end(send.Result{}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// A disk that hangs holds up nobody: lines that wait for it are left out, and at the end that is an error.
+func TestRecordOnADiskThatHangs(t *testing.T) {
+	disk, hangs := io.Pipe()
+	defer disk.Close()
+	a := &app{stderr: t.Output()}
+	r := &recording{file: hangs, log: a.log()}
+	begun := make(chan error, 1)
+	go func() { begun <- r.begin(a, object.Info{}, send.Beginning{}, "") }()
+	if _, err := bufio.NewReader(disk).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * waiting { // this must not take long
+		r.tell(send.Progress{})
+	}
+	if err := r.end(send.Result{}); !errors.Is(err, errRecordStands) {
 		t.Errorf("it ends with %v", err)
 	}
 }
