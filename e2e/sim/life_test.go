@@ -42,6 +42,34 @@ func TestLifeOfAByte(t *testing.T) {
 	}
 }
 
+// ARCHITECTURE.md shows lines of that run, in their order.
+func TestLifeOfAByteIsThatOfTheArchitecture(t *testing.T) {
+	life, err := os.ReadFile(filepath.Join("testdata", "life.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, shown := string(life), 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if !strings.Contains(line, " ms  ") {
+			continue
+		}
+		_, after, found := strings.Cut(rest, line+"\n")
+		if !found {
+			t.Errorf("no line of the run follows the others with %q", line)
+			continue
+		}
+		rest, shown = after, shown+1
+	}
+	if shown < 10 {
+		t.Errorf("%d lines are shown", shown)
+	}
+}
+
 func record(t *testing.T, dir string, tape *tape) {
 	s := scenario{
 		agents:     []place{{"a1", "a1", "x", 1 << 20}, {"a2", "a2", "y", 1 << 20}},

@@ -42,10 +42,11 @@ func deliveriesAt(a sdk.Agent) string {
 // heldMost is how many deliveries of an agent are listed; JSON has all.
 const heldMost = 4
 
-// held lists those deliveries of which an agent has something, or feeds somebody: how much of each it has, and for how many.
+// held lists those deliveries of which an agent has something, or feeds somebody, the largest first: how much of each it has, and for how many.
 func held(a sdk.Agent) string {
 	var all []string
-	for _, d := range a.Deliveries {
+	largest := slices.SortedStableFunc(slices.Values(a.Deliveries), func(a, b sdk.AgentDelivery) int { return cmp.Compare(b.Held, a.Held) })
+	for _, d := range largest {
 		if d.Held > 0 || d.Children > 0 {
 			all = append(all, fmt.Sprintf("%.8s: %s for %d", d.ID, bytesize.Short(d.Held), d.Children))
 		}
