@@ -77,14 +77,9 @@ func (a *alone) receive(i int, more ...string) *lab.Process {
 // joined matches a group of 239.0.0.0/8 in a kernel's list.
 var joined = regexp.MustCompile("(?m)^[\t ]+[0-9A-F]{6}EF ")
 
-// await waits until something holds: the states of other processes are polled.
 func (a *alone) await(what string, holds func() bool) {
 	a.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			a.Fatalf("waited too long until %s", what)
-		}
-	}
+	await(a.T, what, holds)
 }
 
 // begin starts a receiver: the first has room, the second does not.
@@ -274,6 +269,38 @@ func TestMissingReceiversAreTold(t *testing.T) {
 	}
 	a.wantStatus(fine, fine.Wait(), 0)
 }
+
+// A sender without a phrase makes one up and says how to receive with it. What it records of how it goes can be drawn.
+func TestPhraseIsMadeUp(t *testing.T) {
+	a := startAlone(t)
+	content, recorded := make([]byte, 3<<20), filepath.Join(a.dir, "record")
+	_, _ = rand.Read(content)
+	if err := os.WriteFile(a.source, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sender := a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--receivers", "1", "--wait", "90s", "--record", recorded)
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	a.await("the sender says its phrase", func() bool {
+		made = receiveWith.FindStringSubmatch(sender.Output())
+		return made != nil
+	})
+	receiver := a.begin(0, "--await", "60s", "--key", made[1]) // instead of the tests' own
+	a.wantStatus(receiver, receiver.Wait(), 0)
+	a.wantStatus(sender, sender.Wait(), 0)
+	if got, err := os.ReadFile(filepath.Join(a.dir, "into/object")); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v: want the %d that were sent", len(got), err, len(content))
+	}
+	one := draw(t, a.sender, recorded)
+	if one.Name != "object" || !strings.HasPrefix(one.Server, a.sender.Addr().String()+":") || one.Largest == 0 || one.DATA < len(content)/1472 {
+		t.Errorf("of %d bytes there is drawn %+v", len(content), one)
+	}
+}
+
+// receiveWith matches what a sender says that has made up a phrase.
+var receiveWith = regexp.MustCompile(`(?m)^receive with: groupcast-replicator receive --into PATH --lan INTERFACE --key (\S+)$`)
 
 // A sender that is killed and started again is followed by a receiver of it that has more patience than that takes: it goes on where it was.
 func TestSenderThatIsStartedAgainIsFollowed(t *testing.T) {

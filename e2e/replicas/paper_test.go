@@ -16,7 +16,7 @@ import (
 )
 
 // The paper profile, which has to be chosen by name, replicates a file by the real program: to two
-// receivers, one of them over a link that loses packets. A capture of it shows the windows.
+// receivers, one of them over a link that loses packets. Packets of the sender's interface, and a capture of them, show the windows.
 func TestPaperProfileByName(t *testing.T) {
 	l := labtest.New(t, 1)
 	lan, sender, receivers := l.LAN("lan"), l.Host("sender"), l.Hosts("receiver", 2)
@@ -41,6 +41,8 @@ func TestPaperProfileByName(t *testing.T) {
 		running = append(running, p)
 		awaitGroup(t, host)
 	}
+	kept := filepath.Join(dir, "transfer.pcap")
+	decode, live := watch(t, sender, "decode", "-w", kept), watch(t, sender, "figures", "-o", "json", "--piece", "1ms", "--into", dir)
 	send := sender.Command(binary, "send", "--profile", "paper", "--lan", "eth0", "--group", group, source)
 	if err := send.Run(); err != nil {
 		t.Fatalf("%v: %s", err, send.Output())
@@ -52,6 +54,20 @@ func TestPaperProfileByName(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(dir, receivers[i].Name()))
 		if err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%s has %d of %d bytes, %v", receivers[i].Name(), len(got), len(content), err)
+		}
+	}
+	unwatch(t, sender, decode, live)
+	for name, one := range map[string]figure{"the interface": figureOf(t, live.Output()), "the capture": draw(t, sender, kept)} {
+		if server := sender.Addr().String() + ":"; !strings.HasPrefix(one.Server, server) || one.Group != group || one.Windows < 2 || one.Largest < 2 || one.DATA < len(content)/512 {
+			t.Errorf("of %d bytes from %s there is drawn from %s: %+v", len(content), server, name, one)
+		}
+		if lines := strings.Count(decode.Output(), " > "+group+" SOMA DATA sn "); lines < one.DATA {
+			t.Errorf("%d packets with data were printed, and %d drawn from %s", lines, one.DATA, name)
+		}
+	}
+	for _, host := range receivers {
+		if lines := decode.Output(); !regexp.MustCompile(` ` + regexp.QuoteMeta(host.Addr().String()) + `:\d+ > \S+ SOMA ACK sn `).MatchString(lines) {
+			t.Errorf("no ACK of %s was printed: %s", host.Name(), lines)
 		}
 	}
 	if !strings.Contains(send.Output(), "no receipts") {

@@ -338,16 +338,27 @@ func TestBrokenOffSenderSaysWhy(t *testing.T) {
 	}
 }
 
-// C59: a receiver that hears no sender says so, and so does a sender that nobody hears.
+// C38, C59: a receiver that hears no sender says so, and so does a sender that nobody hears: with another key, and over a path that carries not
+// even the smallest datagrams.
 func TestSilenceIsReported(t *testing.T) {
-	b := onLAN(t, 1, link.Shape{})
-	b.file(1000)
-	heard := b.receive(t.Context(), 0, func(c *receive.Config) { c.Key, c.Await = []byte("another key"), 500*time.Millisecond })
-	if _, err := b.send(t.Context(), func(c *send.Config) { c.Wait = 500 * time.Millisecond }); !errors.Is(err, send.ErrNobody) {
-		t.Errorf("the sender: %v", err)
-	}
-	if r := <-heard; !errors.Is(r.err, receive.ErrNotHeard) {
-		t.Errorf("the receiver: %v", r.err)
+	for name, c := range map[string]struct {
+		path link.Shape
+		key  []byte
+	}{
+		"another key":   {link.Shape{}, []byte("another key")},
+		"a narrow path": {link.Shape{MTU: 1200}, key},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := onLAN(t, 1, c.path)
+			b.file(1000)
+			heard := b.receive(t.Context(), 0, func(r *receive.Config) { r.Key, r.Await = c.key, 500*time.Millisecond })
+			if _, err := b.send(t.Context(), func(s *send.Config) { s.Wait = 500 * time.Millisecond }); !errors.Is(err, send.ErrNobody) {
+				t.Errorf("the sender: %v", err)
+			}
+			if r := <-heard; !errors.Is(r.err, receive.ErrNotHeard) || receive.Word(r.err) != "no_multicast" {
+				t.Errorf("the receiver: %v", r.err)
+			}
+		})
 	}
 }
 

@@ -144,14 +144,9 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 	}
 	said := j.receiving
 	return receive.Run(ctx, receive.Env{
-		Log:   w.log.With("replication", said.GetReplication()),
-		Waits: func() { w.turns(said, replicav1.ReplicaState_REPLICA_STATE_WAITING) },
-		Progress: func(p receive.Progress) {
-			w.turns(said, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
-			w.metrics.uses("merge", p.Stats.Offload.Merge)
-			w.landed(j, p.Landed, p.Stats)
-			w.hears(said, p.Silent < unheardAfter)
-		},
+		Log:      w.log.With("replication", said.GetReplication()),
+		Waits:    func() { w.turns(said, replicav1.ReplicaState_REPLICA_STATE_WAITING) },
+		Progress: func(p receive.Progress) { w.progresses(j, p) },
 	}, receive.Config{
 		Place: place, Key: key, Next: func() []byte { return w.turn(j).Key }, Name: w.name, LAN: task.GetLan(), NameKey: task.GetNameKey(), SenderProves: task.GetSenderProves(), Waits: true, Durable: true,
 		Path: task.GetPath(), DiskPatience: w.places.disks.patience,
@@ -167,6 +162,14 @@ func (w *worker) receiveFrom(ctx context.Context, j *job, key []byte, task *repl
 			return w.places.landing(ctx, task.GetPath(), task.GetDeviceSerial(), info)
 		},
 	})
+}
+
+// progresses notes how far a replica is that comes by multicast.
+func (w *worker) progresses(j *job, p receive.Progress) {
+	w.turns(j.receiving, replicav1.ReplicaState_REPLICA_STATE_RECEIVING)
+	w.metrics.uses("merge", p.Stats.Offload.Merge)
+	w.landed(j, p.Landed, p.Stats)
+	w.hears(j.receiving, p.Silent < unheardAfter)
 }
 
 // turns notes that it receives, or waits for a sender again, which is reported at once when it is new.

@@ -20,6 +20,7 @@ import (
 	replicav1 "github.com/groupcast/groupcast/internal/gen/groupcast/replica/v1"
 	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -81,6 +82,38 @@ func TestWindowEndsWithTheReplication(t *testing.T) {
 	want("with the first failed", 5)
 	second.sent(second.legs[0], send.Progress{})
 	want("with the second done", 0)
+}
+
+// Whether the kernel cuts what is sent and merges what comes is that of the replication that was sent, or came, last.
+func TestOffloadIsThatOfTheLastReplication(t *testing.T) {
+	w := newWorker(slog.New(slog.DiscardHandler), nil, new(places), newMetrics(prometheus.NewRegistry()), nil, "r1")
+	want := func(segment, merge float64) {
+		t.Helper()
+		for kind, want := range map[string]float64{"segment": segment, "merge": merge} {
+			var shown dto.Metric
+			if err := w.metrics.offload.WithLabelValues(kind).Write(&shown); err != nil {
+				t.Fatal(err)
+			}
+			if got := shown.GetGauge().GetValue(); got != want {
+				t.Errorf("%s is %v, want %v", kind, got, want)
+			}
+		}
+	}
+	send := func(uses udp.Offload) {
+		s := twoLANs(w, &job{sending: new(replicav1.SendReport)})
+		s.sent(s.legs[0], send.Progress{Offload: uses})
+	}
+	receive := func(uses udp.Offload) {
+		w.progresses(&job{receiving: new(replicav1.ReceiveReport)}, receive.Progress{Stats: receive.Stats{Offload: uses}})
+	}
+	send(udp.Offload{Segment: true})
+	want(1, 0)
+	receive(udp.Offload{Merge: true})
+	want(1, 1)
+	send(udp.Offload{Merge: true}) // of which a sender makes no use
+	want(0, 1)
+	receive(udp.Offload{Segment: true})
+	want(0, 0)
 }
 
 // Two LANs that were not sent the same are no replication: the source changed meanwhile.
