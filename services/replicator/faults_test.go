@@ -3,7 +3,6 @@ package replicator_test
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,11 +14,9 @@ import (
 
 	"github.com/groupcast/groupcast/e2e/lab/link"
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
-	"github.com/groupcast/groupcast/internal/multicast"
 	"github.com/groupcast/groupcast/internal/noroom"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/testdisk"
-	"github.com/groupcast/groupcast/internal/udp"
 	"github.com/groupcast/groupcast/services/replicator/receive"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -31,66 +28,6 @@ func (b *bench) receiveAll(ctx context.Context, change ...func(*receive.Config))
 		receipts = append(receipts, b.receive(ctx, i, change...))
 	}
 	return receipts
-}
-
-// C37, C41, C44: somebody that has no key, flips bits, sends junk, or sends again what was sent, changes
-// nothing.
-func TestStrangersChangeNothing(t *testing.T) {
-	b := onLAN(t, 3, lanShape)
-	b.file(2_000_000)
-	stranger := b.receivers[2]
-	b.receivers = b.receivers[:2]
-	place := b.place(stranger)
-	var ear, mouth *udp.Socket
-	err := stranger.Do(func() (err error) {
-		if ear, err = multicast.Join(place); err != nil {
-			return err
-		}
-		mouth, err = multicast.Open(place, 0)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mouth.Close()
-	ended := make(chan error)
-	sent := 0
-	go func() {
-		ended <- ear.Receive(func(datagram []byte, from netip.AddrPort) {
-			if from == mouth.Addr() {
-				return
-			}
-			sent += 3
-			_ = mouth.Send(datagram, group) // replayed
-			forged := append([]byte(nil), datagram...)
-			forged[sent%len(forged)] ^= 1 << (sent % 8)
-			_ = mouth.Send(forged, group)
-			_ = mouth.Send(forged[:sent%len(forged)], from) // junk, to the sender
-		}, func() {})
-	}()
-	receipts := b.receiveAll(t.Context())
-	result, err := b.send(t.Context())
-	for i, one := range receipts {
-		r := <-one
-		if r.err != nil || r.Root != result.Root {
-			t.Errorf("receiver %d: %v", i+1, r.err)
-		}
-		if r.Stats.Forged == 0 {
-			t.Errorf("receiver %d has refused nothing: %+v", i+1, r.Stats)
-		}
-	}
-	b.wantComplete(result, err)
-	b.wantCopies(0, 1)
-	if c := result.Counts; c.Trips > 0 || c.Timeouts > 0 || c.Repairs*10 > c.Packets {
-		t.Errorf("the sender let itself be disturbed: %+v", c)
-	}
-	ear.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if sent == 0 {
-		t.Error("the stranger heard nothing")
-	}
 }
 
 // C58: two sessions on one group and port are told apart by their keys.
