@@ -42,7 +42,10 @@ func TestOneMembersStreamsHaveOnePace(t *testing.T) {
 				t.Errorf("to %s, the same takes %v", other, took)
 			}
 		}
-		if time.Sleep(time.Minute); len(p.of) > 0 {
+		time.Sleep(time.Minute)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.of) > 0 {
 			t.Errorf("%d are remembered that have long gone", len(p.of))
 		}
 	})
