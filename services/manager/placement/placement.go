@@ -322,16 +322,25 @@ func (c *chosen) takeNearest(receiver *groupv1.Member) {
 	}
 }
 
-// onNodes returns the agent of each node; where there are several, the one to prefer.
+// onNodes returns the agent of each node; where there are several, a session agent before members that relay, which say themselves where they
+// are and how strong, and then the strongest.
 func onNodes(agents []*agentv1.Agent) map[string]*agentv1.Agent {
 	byNode := make(map[string]*agentv1.Agent)
 	for _, agent := range agents {
 		known, has := byNode[agent.GetNode()]
-		if agent.GetNode() != "" && (!has || stronger(agent, known) < 0) {
+		if agent.GetNode() != "" && (!has || isPreferred(agent, known)) {
 			byNode[agent.GetNode()] = agent
 		}
 	}
 	return byNode
+}
+
+func isPreferred(agent, known *agentv1.Agent) bool {
+	_, _, relays := AgentID(agent.GetName()).Relay()
+	if _, _, knownRelays := AgentID(known.GetName()).Relay(); relays != knownRelays {
+		return knownRelays
+	}
+	return stronger(agent, known) < 0
 }
 
 // clusterOf returns the cluster of an agent: its zone, or what was found.
