@@ -223,7 +223,7 @@ func (a *Account) Park(name string) {
 func (a *Account) Detach(name string) {
 	if c := a.children[name]; c != nil {
 		c.had = max(c.had, c.sent)
-		c.attached, c.sent, c.patience = false, c.acked, 0
+		c.attached, c.sent = false, c.acked
 	}
 }
 

@@ -29,6 +29,9 @@ func (t *Tree) isCentral(agent int) (is bool) {
 	if t.dist.light {
 		return t.dist.central[p.node.Name]
 	}
+	if p.node.Cluster == "" {
+		return false
+	}
 	aside := t.aside(agent)
 	for _, other := range t.sites.at(p.site).agents {
 		if other == agent || t.at(other).node.Capacity() != p.node.Capacity() {

@@ -46,7 +46,7 @@ func TestWhoIsLateIsSaidToBe(t *testing.T) {
 	if !errors.As(after.CheckLatency(), &late) {
 		t.Fatalf("the bound holds:\n%v", after)
 	}
-	if why, want := after.Why("md"), "60ms from the sender, where the group's bound is 35ms"; !strings.Contains(why, want) {
+	if why, want := after.Why("md"), "60ms from the sender, where the bound is 35ms"; !strings.Contains(why, want) {
 		t.Errorf("%q, want %q in it", why, want)
 	}
 	if why := after.Why("ma"); strings.Contains(why, "bound") {

@@ -19,7 +19,7 @@ func (t *Tree) Why(name string) string {
 		}
 	}
 	if late, limit := t.late(at), t.bound.MaxLatency; late > 0 {
-		why += fmt.Sprintf("; %v from the sender, where the group's bound is %v", late, limit)
+		why += fmt.Sprintf("; %v from the sender, where the bound is %v", late, limit)
 	}
 	if uplink := t.at(at).node.Uplink; uplink > 0 {
 		why += fmt.Sprintf("; it carries %.1f MB/s", float64(uplink)/1e6)

@@ -24,7 +24,7 @@ func (r *rearrangement) measureAgain() {
 	r.remeasured = r.now
 	again := r.network.Remeasured(r.tree)
 	if late := again.CheckLatency(); late != nil && r.tree.CheckLatency() == nil {
-		r.desk.log.Warn("a delivery's tree is beyond its group's latency bound, by what is measured now", "delivery", r.id, "error", late)
+		r.desk.log.Warn("a delivery's tree is beyond its latency bound, by what is measured now", "delivery", r.id, "error", late)
 	}
 	r.tree = again
 	r.holdTree(again)

@@ -60,7 +60,9 @@ func (r *rearrangement) lowerSlow(delivery view.Delivery) {
 		return
 	}
 	r.lowered = append(r.lowered, lowered{move, r.tree, r.now})
-	r.seek.Stay(move.Node, r.now)
+	for _, name := range move.Moving() {
+		r.seek.Stay(name, r.now)
+	}
 	r.tree = after
 	if move.Why == reshape.Lags {
 		r.because(causeLags, lags(move, after))

@@ -209,6 +209,7 @@ type chosen struct {
 func (n Network) begin() *chosen {
 	c := &chosen{Network: n, usable: n.usable(), agents: make(map[string]*agentv1.Agent), entered: make(map[string]bool)}
 	c.byNode = onNodes(c.usable)
+	c.usable = slices.DeleteFunc(c.usable, c.isSecond)
 	for _, agent := range c.usable {
 		c.ids = append(c.ids, AgentID(agent.GetName()).String())
 	}

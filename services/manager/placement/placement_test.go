@@ -343,6 +343,21 @@ func TestOneAgentOfANode(t *testing.T) {
 	}
 }
 
+// So it is where the member says that it is in the zone of the sender and the receivers, and the session agent of its node has none.
+func TestRelayIsNotFirstBesideASessionAgent(t *testing.T) {
+	network := placement.Network{
+		Sender: member("s", "", "zone=x"), Receivers: []*groupv1.Member{member("r1", "n1"), member("r2", "", "zone=x")},
+		Agents: []*agentv1.Agent{agent("a1", "n1", "", 10), agent("r1.g", "n1", "x", 1000)},
+	}
+	built, err := network.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := built.Names(); slices.Contains(names, "agent/r1.g") {
+		t.Errorf("%v are in the tree:\n%v", names, built)
+	}
+}
+
 func TestNoAgent(t *testing.T) {
 	network := networks["names"]
 	network.Agents = network.Agents[2:]
