@@ -83,16 +83,22 @@ func (f *Feeding) handOut(piece uint64) {
 // unsentPieces and leastUnsent are how much waits in a stripe's socket at most. If a stripe turns
 // slow, all others wait for what is in its socket; so does what the child is told, as that it should open more stripes.
 const (
-	unsentPieces = 2
-	leastUnsent  = 32 << 10
+	unsentPieces   = 2
+	leastUnsent    = 32 << 10
+	unsentSegments = 8
 )
 
 // ready has a stripe that has others beside it, or may have, take only what it is ready for. If this cannot be set, that costs
 // nothing but time. It is called with f.mu held.
 func (f *Feeding) ready(l *line) {
-	if !f.choice.Alone() {
-		_ = l.conn.setUnsent(max(leastUnsent, unsentPieces*f.choice.Piece))
+	if f.choice.Alone() {
+		return
 	}
+	most := max(leastUnsent, unsentPieces*f.choice.Piece)
+	if info := l.conn.Info(); info != nil {
+		most = max(most, unsentSegments*uint64(info.Snd_mss)) // the kernel waits for whole ones, of 64 KiB within a machine
+	}
+	_ = l.conn.setUnsent(most)
 }
 
 // used returns the stripes that are in use.
