@@ -167,7 +167,8 @@ func TestShortDownloadsFollowTheSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, transfer := range transfers {
-		if transfer.Size != short.Size || transfer.Established < 20*time.Millisecond || transfer.Took < transfer.Established {
+		// More than a first window takes two round trips.
+		if transfer.Size != short.Size || transfer.Established < 20*time.Millisecond || transfer.Took < 40*time.Millisecond {
 			t.Errorf("transfer %d: %+v", i, transfer)
 		}
 	}
