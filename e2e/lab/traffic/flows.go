@@ -64,9 +64,10 @@ func (s *Short) Run(ctx context.Context) ([]Transfer, error) {
 			group.Wait()
 			return slices.Clip(transfers[:i]), errors.Join(append(errs, ctx.Err())...)
 		}
+		start := time.Now()
 		group.Go(func() {
 			var received atomic.Int64
-			transfers[i], errs[i] = s.Source.Fetch(ctx, s.To, s.Size, &received)
+			transfers[i], errs[i] = s.Source.fetchFrom(ctx, start, s.To, s.Size, &received)
 			s.Done.Add(1)
 		})
 	}

@@ -122,7 +122,11 @@ type Transfer struct {
 
 // Fetch downloads size bytes to a host, and counts them in received as they come; zero means without end. It ends with ctx.
 func (s *Source) Fetch(ctx context.Context, to *lab.Host, size link.Bytes, received *atomic.Int64) (Transfer, error) {
-	t := Transfer{Start: time.Now()}
+	return s.fetchFrom(ctx, time.Now(), to, size, received)
+}
+
+func (s *Source) fetchFrom(ctx context.Context, start time.Time, to *lab.Host, size link.Bytes, received *atomic.Int64) (Transfer, error) {
+	t := Transfer{Start: start}
 	conn, err := to.Dial(ctx, "tcp4", s.address)
 	if err != nil {
 		return t, fmt.Errorf("fetch from %s: %w", s.host.Name(), err)
