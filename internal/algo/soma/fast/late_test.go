@@ -40,6 +40,43 @@ func TestHeadIsSentAgainAtOnce(t *testing.T) {
 	}
 }
 
+// A member that comes late takes what is sent from then on, and has what it loses of that be repaired, like all others: at the end it
+// misses no more than what was sent before it came, however many blocks it may hold open meanwhile.
+func TestWhoComesLateTakesTheRest(t *testing.T) {
+	const mbit1000 = 1.25e8
+	for name, with := range map[string]struct {
+		rate   float64
+		length uint64
+		before uint32
+	}{
+		"it asks for more than all others":         {mbit100, 400e6, 350},
+		"it misses more than is asked for at once": {mbit1000, 800e6, 4500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lossy := func(int) cable { return cable{rate: with.rate, queue: 200, delay: 100 * time.Microsecond, loss: 0.01} }
+			n := begin(t, setting{length: with.length, members: 2, uplink: cable{rate: with.rate, queue: 200}, cable: lossy, seed: 19})
+			for n.sender.Passed() < with.before {
+				n.run(100 * time.Millisecond)
+			}
+			down := lossy(0)
+			late := n.join(&down)
+			late.r = fast.NewReceiver(n.shape, 0, 128)
+			late.r.Welcome(late.id)
+			missed, all := int(n.sender.Passed())*wire.PacketsPerBlock, int(n.shape.Blocks())*wire.PacketsPerBlock
+			for range 60 {
+				n.run(time.Second)
+				if got := n.sender.Member(late.id); got.Outcome == fast.Unknown {
+					t.Fatalf("after %v the late one counts as %+v", n.now.Sub(n.begun), got)
+				}
+			}
+			n.wantComplete()
+			if most := missed*11/10 + all/20; n.repairs > most {
+				t.Errorf("the late one missed %d packets, and %d of %d were sent again", missed, n.repairs, all)
+			}
+		})
+	}
+}
+
 // A member that asks for the head for ever, as one to which nothing gets does, is not sent it more than a few times before the others have
 // everything.
 func TestHeadIsNotSentForEver(t *testing.T) {

@@ -3,6 +3,7 @@ package fast
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/datagram"
@@ -17,6 +18,8 @@ const (
 	reorderTime = 10 * time.Millisecond
 	// maxAsked is how many whole blocks are asked for at once.
 	maxAsked = 4096
+	// mostParts is of how many blocks parts are asked for in one report, which has room for whole ones, too.
+	mostParts = wire.MaxWants * 3 / 4
 	// keepTelling is how often a member says that it is done until it is heard.
 	keepTelling = 20 * time.Millisecond
 )
@@ -280,28 +283,40 @@ func (r *Receiver) isTelling() bool {
 }
 
 // wants is what is lost and was not asked for of late.
-func (r *Receiver) wants(now time.Time) (wants []wire.Want) {
+func (r *Receiver) wants(now time.Time) []wire.Want {
 	if r.state != wire.Receiving {
 		return nil
 	}
+	return r.wholes(r.parts(now), now)
+}
+
+// parts is what is lost of blocks of which something is there. There is room for so many only: however much is missing before them, they are
+// asked for.
+func (r *Receiver) parts(now time.Time) (wants []wire.Want) {
+	for _, block := range slices.Sorted(maps.Keys(r.open)) {
+		g := r.open[block]
+		need := r.shape.Packets(block) - g.count
+		switch {
+		case block >= r.ripe || len(wants) == mostParts:
+			return wants
+		case need <= 0 || now.Sub(g.asked) < r.last.Hold: // it is landing, or was asked for
+			continue
+		}
+		g.asked = now
+		wants = append(wants, wire.Want{Block: block, Need: uint8(need), Missing: r.Missing(block)})
+	}
+	return wants
+}
+
+// wholes adds the blocks of which nothing is there.
+func (r *Receiver) wholes(wants []wire.Want, now time.Time) []wire.Want {
 	asked := 0
 	for block := r.frontier; block < r.ripe && len(wants) < wire.MaxWants && asked < maxAsked; block++ {
 		if r.done[block/64] == ^uint64(0) {
 			block |= 63 // all of these are there
 			continue
 		}
-		if r.Has(block) {
-			continue
-		}
-		if g := r.open[block]; g != nil {
-			if now.Sub(g.asked) >= r.last.Hold {
-				need := r.shape.Packets(block) - g.count
-				if need <= 0 { // it is landing
-					continue
-				}
-				g.asked = now
-				wants = append(wants, wire.Want{Block: block, Need: uint8(need), Missing: r.Missing(block)})
-			}
+		if r.Has(block) || r.open[block] != nil {
 			continue
 		}
 		asked++

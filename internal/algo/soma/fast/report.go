@@ -163,8 +163,9 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 	for _, w := range r.Wants {
 		switch {
 		case w.Block >= s.passed:
-		case m.detached:
-			count := min(max(uint32(w.Run), 1), s.passed-w.Block, runs)
+		case m.detached && w.Run == 0 && !s.indulges(m, asked+int(w.Need)): // it asks again when the others have everything
+		case m.detached && w.Run > 0:
+			count := min(uint32(w.Run), s.passed-w.Block, runs)
 			for block := w.Block; block < w.Block+count; block++ {
 				s.repair.run(r.Poll, block)
 			}

@@ -145,6 +145,12 @@ func isGreedy(m *member, all []*member, sent uint64) bool {
 	return len(all) > 1 && float64(m.wanted) > greedy*float64(sent) && !slices.ContainsFunc(all, asksToo)
 }
 
+// indulges reports whether a detached member has what it asks for be repaired at once: little, and most gets to it. What it came too late
+// for would else leave it no room for what comes now.
+func (s *Sender) indulges(m *member, asked int) bool {
+	return m.lost <= greedy && float64(m.wanted+asked) <= modest*float64(s.counts.Packets-s.sent)
+}
+
 func isSlow(m *member, all []*member) bool {
 	for _, other := range all {
 		if other != m && slower*other.delay > m.delay {
