@@ -64,8 +64,8 @@ func (d Way) Shape() link.Shape {
 }
 
 // Read tells counts and queue. Of a plain link it tells what the kernel counts: the frames that
-// were carried, with their Ethernet headers; of one by the kernel, the packets that were carried,
-// whatever was lost behind it or had no room before it.
+// were carried, with their Ethernet headers; of one by the kernel, the packets that were carried and those that
+// were lost behind it, which count as large as the carried are in the mean. Of what had no room before it, it tells nothing.
 func (d Way) Read() link.Reading {
 	if way, err := d.direction(); err == nil {
 		return way.Read()
@@ -91,7 +91,14 @@ func (d Way) kernelReading() link.Reading {
 		}
 		return nil
 	})
-	return link.Reading{Count: link.Count{Offered: sent, Carried: sent, Delivered: sent}}
+	count := link.Count{Offered: sent, Carried: sent, Delivered: sent}
+	if d.link.byKernel && sent.Packets > 0 {
+		lost := d.link.ends[1-d.side].lost()
+		count.Lost = link.Tally{Packets: lost, Bytes: link.Bytes(lost) * sent.Bytes / link.Bytes(sent.Packets)}
+		count.Delivered.Packets -= count.Lost.Packets
+		count.Delivered.Bytes -= count.Lost.Bytes
+	}
+	return link.Reading{Count: count}
 }
 
 // Lateness tells how well the emulator kept its timetable.

@@ -62,9 +62,14 @@ func TestKernelLosesItsShare(t *testing.T) {
 	came := make(chan int)
 	go func() { came <- len(receiveNumbered(t, sink, 300*time.Millisecond)) }()
 	sendNumbered(t, conn, group, size, count, 0)
-	lost := 1 - float64(<-came)/count
-	if carried := cable.Read().Count.Carried.Packets; carried < count {
-		t.Errorf("%d packets were carried, want %d: what is lost is lost on the wire", carried, count)
+	arrived := <-came
+	lost := 1 - float64(arrived)/count
+	told := cable.Read().Count
+	if told.Carried.Packets < count {
+		t.Errorf("%d packets were carried, want %d: what is lost is lost on the wire", told.Carried.Packets, count)
+	}
+	if missing := int64(count - arrived); told.Lost.Packets < missing || told.Lost.Packets > missing+10 || told.Lost.Bytes < link.Bytes(size*told.Lost.Packets) || told.Delivered.Packets != told.Carried.Packets-told.Lost.Packets {
+		t.Errorf("%d packets did not arrive, and the link tells %+v", missing, told)
 	}
 	if lost < 0.9*share || lost > 1.1*share {
 		t.Errorf("lost %.2f %%, want some %.0f", 100*lost, 100*share)

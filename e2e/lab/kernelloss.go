@@ -37,6 +37,24 @@ func (p *port) lose(handle *netlink.Handle, share float64) error {
 	return nil
 }
 
+// lost returns how many packets the device of p has lost; none of one that is gone.
+func (p *port) lost() (packets int64) {
+	_ = within(p.space(), func(handle *netlink.Handle) error {
+		device, err := handle.LinkByName(p.device)
+		if err != nil {
+			return err
+		}
+		found, err := handle.QdiscList(device)
+		for _, one := range found {
+			if told := one.Attrs().Statistics; one.Attrs().Parent == netlink.HANDLE_CLSACT && told != nil && told.Queue != nil {
+				packets += int64(told.Queue.Drops)
+			}
+		}
+		return err
+	})
+	return packets
+}
+
 // instruction is the kernel's struct bpf_insn.
 type instruction struct {
 	code, registers uint8

@@ -24,6 +24,8 @@ type sample struct {
 	peak      link.Bytes      // of the program that needed most, except control
 	relay     link.Bytes      // of the agent that needed most
 	uplink    link.Bytes      // how many bytes the sender's link carried
+	lost      link.Bytes      // how many bytes the receivers' cables lost
+	dropped   float64         // share of the packets to the last receiver for which the queue before its cable had no room
 }
 
 // patience bounds one delivery.
@@ -64,6 +66,11 @@ func deliver(ctx context.Context, t tool.Tool, p place, size link.Bytes, seed ui
 	s.took = time.Since(start)
 	s.landed = landed()
 	s.uplink = n.uplink.Read().Count.Carried.Bytes
+	for _, cable := range n.cables {
+		count := cable.Read().Count
+		s.lost += count.Lost.Bytes
+		s.dropped = float64(count.Overflowed.Packets) / float64(max(count.Offered.Packets, 1))
+	}
 	if err := verify(job, want); err != nil {
 		return s, err
 	}

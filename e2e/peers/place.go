@@ -18,6 +18,7 @@ type network struct {
 	receivers []*lab.Host
 	rate      link.Rate // 0 is the speed of the kernel
 	uplink    lab.Way   // from the sender
+	cables    []lab.Way // to each receiver, on a LAN
 
 	manager *lab.Host // of our own tool: outside the network
 	agents  []*lab.Host
@@ -47,6 +48,8 @@ type place struct {
 	size   link.Bytes // of what is sent, unless the caller gives another
 	tools  []string   // those compared; none means all except the special ones
 	build  func(seed uint64) *network
+	clean  func(seed uint64) *network // the same network, which loses nothing, where this one loses packets at random
+	queue  bool                       // the last receiver's cable is emulated: it is known how many packets its queue had no room for
 
 	directory bool   // what is sent is no file but a directory, of which every receiver has an earlier version
 	base      string // the tool with whose times those of the others are compared; empty is nginx + curl
@@ -152,27 +155,44 @@ var places = []place{
 		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
 	},
 	{
+		name: "switch4short", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a file that is short", size: 100_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+	},
+	{
 		name: "switch4long", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a longer file", size: 100_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
 	},
 	{
 		name: "lossy8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.01) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
+	},
+	{
+		name: "lossy4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0.01) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
+	},
+	{
+		name: "lossy16", about: "multicast to 16 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 16, 0.01) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
 	},
 	{
 		name: "lossy8low", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 0.1 % on each cable", size: 20_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.001) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
 	},
 	{
 		name: "lossy8high", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 5 % on each cable", size: 20_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.05) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
 	},
 	{
-		name: "mixed4", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
+		name: "mixed4", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach), queue: true,
 		build: func(seed uint64) *network { return slowest(seed, 4) },
 	},
 	{
-		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach),
+		name: "mixed4queue", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and room for 64 packets, and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach), queue: true,
 		build: func(seed uint64) *network { return slowest(seed, 64) },
 	},
 	{
@@ -212,7 +232,7 @@ func onLossyLAN(seed uint64, rates []link.Rate, agents int, loss float64) *netwo
 	n.receivers = n.Hosts("receiver", len(rates))
 	n.agents = n.receivers[:agents]
 	for i, receiver := range n.receivers {
-		n.cable(receiver, lan, rates[i], loss)
+		n.cables = append(n.cables, n.cable(receiver, lan, rates[i], loss).From(lan))
 		n.zones[receiver] = n.agents[i%agents].Name()
 	}
 	return n
@@ -237,7 +257,7 @@ func slowest(seed uint64, queue int) *network {
 	n.uplink = n.Link(n.sender, lan, fast).From(n.sender)
 	n.receivers = n.Hosts("receiver", 4)
 	for i, receiver := range n.receivers {
-		n.Link(receiver, lan, []link.Shape{fast, fast, fast, slow}[i])
+		n.cables = append(n.cables, n.Link(receiver, lan, []link.Shape{fast, fast, fast, slow}[i]).From(lan))
 	}
 	return n
 }

@@ -27,6 +27,9 @@ type row struct {
 	peak    float64  // MiB of the program that needed most
 	relay   float64  // MiB of the agent that needed most
 	copies  float64  // how many copies of what was sent crossed the sender's link
+	clean   float64  // bytes that cross it where nothing is lost; 0 in a place where nothing is
+	again   float64  // bytes that crossed it beyond those, for each byte that was lost
+	dropped float64  // share of the packets to the last receiver for which a queue had no room
 }
 
 func (r row) String() string {
@@ -48,6 +51,9 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 	rows := make([]row, len(tools))
 	for i, t := range tools {
 		rows[i] = row{tool: t.Name(), without: obstacle(t, p)}
+	}
+	if err := s.undisturbed(ctx, tools, p, rows); err != nil {
+		return nil, err
 	}
 	for round := range s.runs {
 		for i, t := range tools {
@@ -78,6 +84,31 @@ func (s settings) compare(ctx context.Context, tools []tool.Tool, p place) ([]ro
 		}
 	}
 	return rows, nil
+}
+
+// undisturbed measures what each tool sends where nothing is lost, if something is in the place: what it sends there beyond that, it sends again.
+func (s settings) undisturbed(ctx context.Context, tools []tool.Tool, p place, rows []row) error {
+	if p.clean == nil {
+		return nil
+	}
+	clean := p
+	clean.build = p.clean
+	for i, t := range tools {
+		if rows[i].without != "" {
+			continue
+		}
+		one, err := deliver(ctx, t, clean, s.sizeIn(p), s.seed)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			rows[i].without = oneLine(fmt.Sprintf("failed where nothing is lost: %v", err))
+			progress("  -: %-24s %s", rows[i].tool, rows[i].without)
+			continue
+		}
+		rows[i].clean = float64(one.uplink)
+	}
+	return nil
 }
 
 // oneLine shortens a text to what fits in a table.
@@ -124,6 +155,8 @@ func (s settings) summarize(r *row, p place, base []sample) {
 	r.peak = median(func(one sample) float64 { return float64(one.peak) }) / float64(link.MiB)
 	r.relay = median(func(one sample) float64 { return float64(one.relay) }) / float64(link.MiB)
 	r.copies = median(func(one sample) float64 { return float64(one.uplink) }) / float64(size)
+	r.again = median(func(one sample) float64 { return (float64(one.uplink) - r.clean) / float64(max(one.lost, 1)) })
+	r.dropped = median(func(one sample) float64 { return one.dropped })
 	r.ratio = ratio(r.samples, base)
 }
 
@@ -156,10 +189,32 @@ func orNone(figure float64) string {
 }
 
 func columns(p place) []string {
-	return []string{
+	all := []string{
 		"tool", "seconds", "÷ " + p.baseline(), "all but one, s", "goodput, Mbit/s", "stretch", "CPU s", "CPU s of control", "CPU s per GB delivered",
 		"peak memory, MiB", "agent's, MiB", "copies on the sender's link",
 	}
+	if p.clean != nil {
+		all = append(all, "sent again ÷ lost, bytes")
+	}
+	if p.queue {
+		all = append(all, "dropped before the last cable, %")
+	}
+	return all
+}
+
+// figures are what a row has in the columns of a place.
+func (r row) figures(p place) []string {
+	all := []string{
+		r.tool, measure.Short(r.took), orNone(r.ratio), orNone(r.fast), measure.Short(r.goodput), orNone(r.stretch), measure.Short(r.seconds),
+		orNone(r.control), measure.Short(r.cpu), measure.Short(r.peak), orNone(r.relay), measure.Short(r.copies),
+	}
+	if p.clean != nil {
+		all = append(all, measure.Short(r.again))
+	}
+	if p.queue {
+		all = append(all, measure.Short(100*r.dropped))
+	}
+	return all
 }
 
 // sent says what a place sends.
@@ -190,10 +245,7 @@ func (s settings) report(p place, rows []row) *measure.Result {
 			t.Rows = append(t.Rows, append([]string{r.tool, r.without}, make([]string, len(t.Columns)-2)...))
 			continue
 		}
-		t.Rows = append(t.Rows, []string{
-			r.tool, measure.Short(r.took), orNone(r.ratio), orNone(r.fast), measure.Short(r.goodput), orNone(r.stretch), measure.Short(r.seconds),
-			orNone(r.control), measure.Short(r.cpu), measure.Short(r.peak), orNone(r.relay), measure.Short(r.copies),
-		})
+		t.Rows = append(t.Rows, r.figures(p))
 		at := float64(len(chart.Categories))
 		chart.Categories = append(chart.Categories, r.tool)
 		chart.Series[0].Points = append(chart.Series[0].Points, measure.Point{X: at, Y: height(r)})
