@@ -43,7 +43,6 @@ func (p *Process) PeakMemory() link.Bytes { return link.Bytes(highWater(p.Pid())
 
 // memoryWatch samples the peak resident size of a process and its children.
 // The kernel's own ru_maxrss is of no use for a small program: it starts with the size of the process that started the program.
-// size of whoever started it.
 type memoryWatch struct {
 	peak atomic.Int64
 	quit chan struct{}

@@ -154,8 +154,12 @@ func (p *partitions) awaitClaim(state string) {
 	}
 }
 
+// mostMemory is that of a receiver: 576 blocks of up to 92 KiB that are not whole, or wait for others (services/replicator/receive), and as
+// much again for the program.
+const mostMemory = 2 * 576 * 92 << 10
+
 // A partition goes to three devices through 1 % loss. One receiver reboots and goes on from its record; one has lost its
-// record, and begins anew: all copies are clean and byte-identical.
+// record, and begins anew: all copies are clean and byte-identical. However much is missing before what comes, it takes no more memory (C53).
 func TestPartitionThroughLossAndKills(t *testing.T) {
 	p := onLossyLAN(t)
 	states := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -185,6 +189,10 @@ func TestPartitionThroughLossAndKills(t *testing.T) {
 		}
 		must(t, "fsck.ext4", "-f", "-n", p.devices[i])
 		must(t, "cmp", p.source, p.devices[i])
+		t.Logf("%s needed %d MiB", p.receivers[i].Name(), one.Usage().PeakMemory/link.MiB)
+		if peak := one.Usage().PeakMemory; peak < link.MiB || peak > mostMemory {
+			t.Errorf("%s needed %d MiB", p.receivers[i].Name(), peak/link.MiB)
+		}
 		if resumed := strings.Contains(one.Output(), "were there before"); resumed != (i == 1) {
 			t.Errorf("that %s had a part before is told: %v:\n%s", p.receivers[i].Name(), resumed, one.Output())
 		}
