@@ -3,6 +3,7 @@ package paper003
 import (
 	"fmt"
 
+	"github.com/groupcast/groupcast/e2e/lab/measure"
 	"github.com/groupcast/groupcast/e2e/papers/experiment"
 	"github.com/groupcast/groupcast/e2e/papers/gathering"
 	"github.com/groupcast/groupcast/internal/algo/window"
@@ -65,5 +66,18 @@ func averages(all []*gathering.Seen, from, until float64) (g experiment.Goals) {
 		}
 		g.Add(fmt.Sprintf("%s, %s: targets are met on the average", s.Controller, s.Congestion), seen, high >= 1 && low >= .5)
 	}
+	return g
+}
+
+// shared is goals of our own: all targets are held, the link is used, and the queue is far shorter than with traditional gathering and cubic
+// in the same run. The first of all is ours, the second that.
+func shared(title string, all []*gathering.Seen, from, until float64) (g experiment.Goals) {
+	ours, traditional := all[0], all[1]
+	share, worst, used := ours.Reached(from, until), ours.WorstOf(1, from, until), ours.Utilization.Between(from, until).Mean()
+	queue := ours.Queue.Between(from, until).Mean() / traditional.Queue.Between(from, until).Mean()
+	g.Add(title+": at least 0.99 of the targets", measure.Short(share), share >= .99)
+	g.Add(title+": at least 0.97 Mbit/s for the worst client of high priority", measure.Short(worst), worst >= .97)
+	g.Add(title+": at least 95 % of the link are used", measure.Short(used), used >= 95)
+	g.Add(title+": a mean queue of at most 0.3 of that of traditional with cubic", measure.Short(queue), queue <= .3)
 	return g
 }

@@ -33,6 +33,7 @@ queue of %v, over round trips of 20 to 120 ms. Then the same with three TCP conn
 order of the tables, %v each; what is measured begins after %v. A client's rate is what the gatherer's kernel received, TLS among it.`,
 			stepRate, stepQueue, options.Duration, settle),
 	}
+	var goals experiment.Goals
 	for _, interferers := range []int{0, 3} {
 		cases := []gathering.Case{
 			amid(window.Groupcast, "cubic", options.Seed, interferers),
@@ -55,17 +56,20 @@ order of the tables, %v each; what is measured begins after %v. A client's rate 
 		if err != nil {
 			return nil, err
 		}
-		reportTargets(r, all, interferers, options)
+		title := "alone"
+		if interferers > 0 {
+			title = fmt.Sprintf("beside %d TCP connections", interferers)
+		}
+		reportTargets(r, title, all, interferers, options)
+		goals = append(goals, shared(title, all, settle.Seconds(), options.Duration.Seconds())...)
 	}
+	r.Tables = append([]measure.Table{goals.Table()}, r.Tables...)
+	goals.Tell(options.Progress)
 	return r, nil
 }
 
-func reportTargets(r *measure.Result, all []*gathering.Seen, interferers int, options experiment.Options) {
+func reportTargets(r *measure.Result, title string, all []*gathering.Seen, interferers int, options experiment.Options) {
 	from, until := settle.Seconds(), options.Duration.Seconds()
-	title := "alone"
-	if interferers > 0 {
-		title = fmt.Sprintf("beside %d TCP connections", interferers)
-	}
 	summary := measure.Table{Title: "Six clients " + title, Columns: gathering.SummaryColumns()}
 	for _, s := range all {
 		summary.Rows = append(summary.Rows, s.Summary(from, until))
