@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 )
 
 // places bounds how many deliveries are received at once: a late member may be assigned thousands that are kept.
@@ -43,5 +45,47 @@ func (p *places) giveBack() {
 	select {
 	case p.free <- struct{}{}:
 	default: // there is a token already
+	}
+}
+
+// queue is the deliveries that wait for a place, and whose senders wait for them. Managers are told so: else they would fail these members
+// after a minute, as nothing comes to them, and take it for the fault of agents. It is used by one goroutine.
+type queue struct {
+	attendance *attendance
+	waiting    map[string]bool
+}
+
+func newQueue(attendance *attendance) *queue {
+	return &queue{attendance, make(map[string]bool)}
+}
+
+func (q *queue) join(id string) {
+	if q.waiting[id] {
+		return
+	}
+	q.waiting[id] = true
+	q.attendance.attend(id, func() *groupv1.DeliveryReport {
+		assignment, _ := q.attendance.assignment(id)
+		return &groupv1.DeliveryReport{Delivery: id, TreeVersion: assignment.GetTreeVersion(), Paused: true, Queued: true}
+	})
+}
+
+func (q *queue) leave(id string) {
+	if q.waiting[id] {
+		delete(q.waiting, id)
+		q.attendance.forget(id)
+	}
+}
+
+// leaveBut has all leave that are not assigned any more, or have ended.
+func (q *queue) leaveBut(assigned []*groupv1.Assignment) {
+	still := make(map[string]bool, len(assigned))
+	for _, assignment := range assigned {
+		still[assignment.GetDelivery()] = !assignment.GetEnded()
+	}
+	for id := range q.waiting {
+		if !still[id] {
+			q.leave(id)
+		}
 	}
 }

@@ -37,8 +37,8 @@ type ReceiveOptions struct {
 	// Fresh is how old a datagram may be when it comes here; an older one counts as late. The sender's bound holds, too, if it is less.
 	// 0 leaves it at the sender's.
 	Fresh time.Duration
-	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one. 0 is as many
-	// as this process may open files for.
+	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one: until then their
+	// senders wait. 0 is as many as this process may open files for.
 	AtOnce int
 	// Once is for a program that receives one delivery and leaves. Others that are sent to this member are refused at once, so that their
 	// senders do not wait for it.
@@ -180,10 +180,12 @@ type arrival struct {
 func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places *places, arrived chan<- arrival) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	begun := make(map[string]bool)
+	begun, waiting := make(map[string]bool), newQueue(s.attendance)
+	defer waiting.leaveBut(nil)
 	for ctx.Err() == nil {
 		assigned, changed := s.attendance.toReceive()
 		forgetGone(begun, assigned)
+		waiting.leaveBut(assigned)
 		var isQuiet <-chan time.Time
 		unsettled := s.attendance.unsettled()
 		for _, assignment := range assigned {
@@ -197,12 +199,16 @@ func (s *Session) receiveAll(ctx context.Context, options ReceiveOptions, places
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, false, arrived) })
 			case places.take():
 				begun[id] = true
+				waiting.leave(id)
 				workers.Go(func() { s.receiveOne(ctx, options, assignment, true, arrived) })
-			case options.Once && !assignment.GetLate(): // if it is late, its sender does not wait
+			case assignment.GetLate(): // its sender does not wait
+			case options.Once:
 				begun[id] = true
 				workers.Go(func() {
 					s.refuse(ctx, id, "the member receives one delivery, and that is another", func() bool { return true })
 				})
+			default:
+				waiting.join(id)
 			}
 		}
 		select {

@@ -69,7 +69,7 @@ func (j judge) gets(id identity.ID) bool {
 // lacksSince returns since when a node could have had something from its feeder that it lacks.
 func (j judge) lacksSince(id identity.ID) (since time.Time) {
 	if node := j.nodes[id]; node != nil {
-		since = node.lacksSince
+		since = moment.Latest(node.lacksSince, node.readySince)
 	}
 	return moment.Latest(since, j.fedBy[id].since, j.begun)
 }

@@ -62,6 +62,7 @@ type nodeProgress struct {
 	hurries   *limits.Limiter // how often what it reports may have the delivery looked at; nil if nothing it said did
 	hurried   bool            // the delivery is about to be looked at for what came too often
 
+	readySince time.Time               // since when it takes something after it was paused; not of datagrams
 	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
 	missed     int                     // of datagrams: how often its feeder reported more since more came here
 	unfed      int                     // how often it moved because it got nothing; of datagrams, since it last got them for long
@@ -196,6 +197,7 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	if report.GetReads() > node.report.GetReads() { // it finds out what it lacks
 		p.moved = now
 	}
+	p.noteReady(node, report, now)
 	if report.GetLost() != node.lost {
 		node.lost, node.lostSince = report.GetLost(), now
 		urgent = true
@@ -220,6 +222,16 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	p.noteSent(now)
 	return urgent
+}
+
+// noteReady notes that a node takes something now: before that, nobody had to give it anything.
+func (p *progress) noteReady(node *nodeProgress, report *groupv1.DeliveryReport, now time.Time) {
+	if node.report.GetPaused() && !report.GetPaused() && !p.datagrams {
+		node.readySince = now
+	}
+	if node.report.GetQueued() && !report.GetQueued() {
+		p.moved = now
+	}
 }
 
 // noteFull notes since when a node's disk has no room.

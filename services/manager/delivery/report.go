@@ -25,7 +25,7 @@ func heard(from identity.ID, report *groupv1.DeliveryReport, current *tree.Tree)
 		CachedBytes: report.GetCachedBytes(), MaxCachedBytes: report.GetMaxCachedBytes(), HeldBytes: report.GetHeldBytes(),
 		Lost: nodeName(report.GetLost()), Damaged: nodeName(report.GetDamaged()), Trouble: ledger.Clip(report.GetTrouble(), longestWord),
 		Children: heardChildren(from, report.GetChildren(), current), Fed: heardChild(report.GetFed()), Stripes: heardStripes(report.GetStripes()),
-		Datagrams: report.GetDatagrams(), DatagramUse: report.GetDatagramUse(), Paused: report.GetPaused(), Reads: report.GetReads(),
+		Datagrams: report.GetDatagrams(), DatagramUse: report.GetDatagramUse(), Paused: report.GetPaused(), Reads: report.GetReads(), Queued: report.GetQueued(),
 	}
 }
 

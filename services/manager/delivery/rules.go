@@ -61,6 +61,7 @@ type memberFacts struct {
 	aloneSince   time.Time // it reached no agent at the last attempt, nor since then; zero if it did
 	hasAll       bool      // it has all that was sealed
 	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
+	queued       bool      // it waits for its turn at its program
 }
 
 // waits reports whether the outcome waits for the member.
@@ -70,7 +71,7 @@ func (m memberFacts) waits() bool {
 
 // isReached reports whether a member waits for more from an agent that it has reached.
 func (m memberFacts) isReached() bool {
-	return m.waits() && !m.hasAll && !m.left && !m.expelled && m.unknownSince.IsZero() && m.aloneSince.IsZero()
+	return m.waits() && !m.hasAll && !m.left && !m.expelled && !m.queued && m.unknownSince.IsZero() && m.aloneSince.IsZero()
 }
 
 // verdict is what is decided of a delivery.
@@ -180,7 +181,7 @@ func (f facts) isAlone(m memberFacts, v *verdict) bool {
 
 // stuck fails the members that wait for bytes while nothing moves at all. That counts while somebody minds: a node says that it cannot go on,
 // nobody is connected, or the sender has gone (agents that have what it sent would go on). A sender that merely pauses fails nobody, nor does a
-// member that takes a stream and pauses. A member that has all and checks it does not fail either. Where a whole object is sealed and nobody
+// member that takes a stream and pauses. A member that has all and checks it does not fail either, nor one that waits for its turn. Where a whole object is sealed and nobody
 // says anything, somebody hangs.
 func (f facts) stuck(v *verdict) {
 	if v.alone {
@@ -207,7 +208,7 @@ func (f facts) stuck(v *verdict) {
 		cause.detail += "; " + f.apart + " at its data port"
 	}
 	for _, m := range f.members {
-		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.unknownSince.IsZero() {
+		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && !m.queued && m.unknownSince.IsZero() {
 			v.failed[m.name] = cause
 		}
 	}

@@ -117,6 +117,7 @@ func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
 		{"all, for long", facts{now: after(80), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "x:no_path y:no_path; ended"},
 		{"others only check what they have", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "a", hasAll: true}}}, "due +1m20s"},
 		{"it only checks what it has", facts{now: after(79), moved: after(20), members: []memberFacts{under, {name: "x", aloneSince: after(10), hasAll: true}}}, "due +1m20s"},
+		{"the others wait for their turn", facts{now: after(79), moved: after(20), members: []memberFacts{{name: "a", queued: true}, alone("x")}}, "due +1m20s"},
 		{"the last one", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "b", final: isComplete}}}, "due +1m20s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
+	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "queues", queued: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
 	const nobody = ": no agent could feed the member"
 	for _, tt := range []struct {
 		name  string
@@ -354,4 +355,32 @@ func TestReadingWhatIsThereIsProgress(t *testing.T) {
 	if failed := stuck(at.Add(StuckPatience)); failed == 0 {
 		t.Error("nobody has failed, though nobody has got on for long")
 	}
+}
+
+// A member that waits for its turn at its program has the others' time once that comes, and so has the agent that feeds it. That it waits
+// is no progress of the others.
+func TestWhoHasItsTurnHasPatience(t *testing.T) {
+	u, begun := serve(t, new(groupv1.DeliverySpec)), time.Now()
+	m1 := placement.MemberID("m1")
+	wantFailed := func(report *groupv1.DeliveryReport, at time.Time, want ...string) {
+		t.Helper()
+		u.progress.take(m1, heard(m1, report, u.tree), u.tree, at)
+		u.observe(u.shown(), at)
+		if failed := slices.Sorted(maps.Keys(decide(u.facts(u.shown(), at)).failed)); !slices.Equal(failed, want) {
+			t.Errorf("after %v %v have failed, want %v", at.Sub(begun), failed, want)
+		}
+	}
+	at := begun
+	for range 10 {
+		wantFailed(&groupv1.DeliveryReport{Paused: true, Queued: true}, at)
+		at = at.Add(StuckPatience / 11)
+	}
+	at = at.Add(10 * BusyPatience)
+	wantFailed(&groupv1.DeliveryReport{Paused: true, Queued: true}, at, "m2")
+	turn := at.Add(time.Second)
+	wantFailed(new(groupv1.DeliveryReport), turn)
+	if since := u.judge(turn, false).lacksSince(m1); since.Before(turn) {
+		t.Errorf("it could have had something for %v", turn.Sub(since))
+	}
+	wantFailed(new(groupv1.DeliveryReport), turn.Add(BusyPatience), "m1", "m2")
 }

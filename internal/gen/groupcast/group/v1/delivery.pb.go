@@ -2021,6 +2021,8 @@ type DeliveryReport struct {
 	// RECEIVE: how often it has got on with reading what it has of the object already, or with waiting for the root to compare that with, or for
 	// another delivery of the same that lands, which may take longer than anybody waits for bytes.
 	Reads uint64 `protobuf:"varint,16,opt,name=reads,proto3" json:"reads,omitempty"`
+	// RECEIVE: it waits for its turn at a program that receives so many deliveries at once, and takes nothing before: nobody is to blame for that.
+	Queued bool `protobuf:"varint,17,opt,name=queued,proto3" json:"queued,omitempty"`
 	// RECEIVE, of a stream in datagrams.
 	Datagrams *DatagramCounts `protobuf:"bytes,20,opt,name=datagrams,proto3" json:"datagrams,omitempty"`
 	// SEND, of a stream in datagrams: of the links to all agents that it fed, one after the other. Those to the one that it feeds are in fed.
@@ -2169,6 +2171,13 @@ func (x *DeliveryReport) GetReads() uint64 {
 		return x.Reads
 	}
 	return 0
+}
+
+func (x *DeliveryReport) GetQueued() bool {
+	if x != nil {
+		return x.Queued
+	}
+	return false
 }
 
 func (x *DeliveryReport) GetDatagrams() *DatagramCounts {
@@ -3387,7 +3396,7 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\bcomplete\x18\x01 \x01(\bR\bcomplete\x128\n" +
 	"\acurrent\x18\x02 \x03(\v2\x1e.groupcast.group.v1.AssignmentR\acurrent\x12\x18\n" +
 	"\adropped\x18\x03 \x03(\tR\adropped\x12\x1c\n" +
-	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xa4\x05\n" +
+	"\tcontinues\x18\x04 \x01(\bR\tcontinues\"\xbc\x05\n" +
 	"\x0eDeliveryReport\x12\x1a\n" +
 	"\bdelivery\x18\x01 \x01(\tR\bdelivery\x12!\n" +
 	"\ftree_version\x18\x02 \x01(\x04R\vtreeVersion\x12\x14\n" +
@@ -3406,7 +3415,8 @@ const file_groupcast_group_v1_delivery_proto_rawDesc = "" +
 	"\aresting\x18\r \x01(\bR\aresting\x121\n" +
 	"\x03fed\x18\x0e \x01(\v2\x1f.groupcast.group.v1.ChildReportR\x03fed\x12\x16\n" +
 	"\x06paused\x18\x0f \x01(\bR\x06paused\x12\x14\n" +
-	"\x05reads\x18\x10 \x01(\x04R\x05reads\x12@\n" +
+	"\x05reads\x18\x10 \x01(\x04R\x05reads\x12\x16\n" +
+	"\x06queued\x18\x11 \x01(\bR\x06queued\x12@\n" +
 	"\tdatagrams\x18\x14 \x01(\v2\".groupcast.group.v1.DatagramCountsR\tdatagrams\x12B\n" +
 	"\fdatagram_use\x18\x15 \x01(\v2\x1f.groupcast.group.v1.DatagramUseR\vdatagramUse\"\x8b\x03\n" +
 	"\vChildReport\x12\x12\n" +
