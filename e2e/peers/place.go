@@ -178,6 +178,11 @@ var places = []place{
 		clean: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
 	},
 	{
+		name: "lossy8long", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable, a longer file", size: 100_000_000, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.01) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
+	},
+	{
 		name: "lossy8low", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 0.1 % on each cable", size: 20_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.001) },
 		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
