@@ -48,6 +48,6 @@ func (r runs) begins(block uint32) (where where, does bool) {
 // drop takes out the first block.
 func (r *runs) drop() {
 	if (*r)[0].first++; (*r)[0].first == (*r)[0].end {
-		*r = slices.Delete(*r, 0, 1)
+		*r = (*r)[1:]
 	}
 }

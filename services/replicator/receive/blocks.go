@@ -10,11 +10,14 @@ import (
 )
 
 const (
-	// maxOpen is how many blocks may be open at once, and maxHeld how many whole ones are
-	// held in memory because others before them are not there; more are written ahead.
-	maxOpen = 512
-	maxHeld = 64
+	// mostOpen is how many bytes blocks that are open at once may have, and mostHeld how many whole ones
+	// that are held in memory because others before them are not there; more are written ahead.
+	mostOpen = 48 << 20
+	mostHeld = 6 << 20
 )
+
+// blocksIn is how many blocks have so many bytes.
+func blocksIn(bytes uint64, shape algo.Shape) int { return max(int(bytes/shape.Block()), 2) }
 
 // blocks is the bytes of what has come and has not landed.
 type blocks struct {
@@ -179,7 +182,7 @@ func (b *blocks) land(block uint32) (taken bool, err error) {
 		b.free = append(b.free, data)
 		return true, nil
 	}
-	if len(b.held) < maxHeld {
+	if len(b.held) < blocksIn(mostHeld, b.shape) {
 		b.held[block] = data
 		return true, nil
 	}

@@ -31,7 +31,7 @@ func receiving(t *testing.T, length uint64) *replica {
 	r.heard.keys = newKeys(Config{Key: r.heard.key})
 	r.ring = newRing(r.heard)
 	r.blocks = newBlocks(shape, r.landing, &r.stats)
-	r.rules = algo.NewReceiver(shape, 0, maxOpen)
+	r.rules = algo.NewReceiver(shape, 0, blocksIn(mostOpen, shape))
 	r.welcomed = true
 	return r
 }

@@ -98,6 +98,7 @@ func (r *replica) packet(head wire.Head, datagram []byte) error {
 	}
 	r.rules.Came(head.Number)
 	if !isWanted {
+		r.rules.Refused(head.Block)
 		return nil
 	}
 	if len(payload) != r.blocks.length(head.Block, index) {
@@ -287,7 +288,7 @@ func (r *replica) welcome(id algo.ID, payload []byte) error {
 		return err
 	}
 	r.blocks = newBlocks(r.shape, unlocked{r.landing, &r.mu}, &r.stats)
-	r.rules = algo.NewReceiver(r.shape, r.blocks.have(), maxOpen)
+	r.rules = algo.NewReceiver(r.shape, r.blocks.have(), blocksIn(mostOpen, r.shape))
 	r.rules.Welcome(id)
 	r.welcomed, r.id, r.began, r.pollHeard = true, id, time.Now(), time.Now()
 	r.landed()

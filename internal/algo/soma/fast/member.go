@@ -136,7 +136,7 @@ const (
 )
 
 // aim notes to which members packets may be of use. Whole blocks are sent again lowest first: a member has no use for those before the
-// first that it misses, and waits for its turn. A detached one that most gets to may have no room for more before it is served.
+// first that it misses, and waits for its turn.
 func (s *Sender) aim(d Decision, now time.Time) {
 	if d.Do == SendPoll {
 		return
@@ -146,7 +146,7 @@ func (s *Sender) aim(d Decision, now time.Time) {
 		end = d.Block + uint32(d.Count)
 	}
 	for _, m := range s.members {
-		if m.frontier < end && (!m.detached || m.lost > breakerLoss) {
+		if m.frontier < end {
 			m.vain.packets, m.vain.time = m.vain.packets+uint64(d.packets()), m.vain.time+took
 		}
 	}

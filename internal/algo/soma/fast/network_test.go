@@ -345,7 +345,11 @@ func (n *network) multicast(size int, isRepair bool, number uint64, block uint32
 				continue
 			}
 			arrives := n.carry(m.cable, size, func() {
-				if m.isDead || !m.r.Came(number) || !m.r.Wants(block, index) {
+				if m.isDead || !m.r.Came(number) {
+					return
+				}
+				if !m.r.Wants(block, index) {
+					m.r.Refused(block)
 					return
 				}
 				if m.r.Took(block, index) {

@@ -28,6 +28,7 @@ type polls struct {
 	slowest   ID
 	memory    [pollMemory]struct {
 		number uint64
+		passed uint32
 		at     time.Time
 	}
 }
@@ -64,6 +65,17 @@ func (p *polls) of(poll uint32) (at time.Time, number uint64, ok bool) {
 	return one.at, one.number, true
 }
 
+// passedAt returns how many blocks had been sent at a time, as far as is remembered.
+func (p *polls) passedAt(at time.Time) (passed uint32) {
+	for poll := p.last; poll > 0 && p.last-poll < pollMemory; poll-- {
+		one := &p.memory[poll%pollMemory]
+		if passed = one.passed; one.at.Before(at) {
+			break
+		}
+	}
+	return passed
+}
+
 // poll asks all members.
 func (s *Sender) poll(now time.Time) Decision {
 	p := &s.polls
@@ -76,7 +88,8 @@ func (s *Sender) poll(now time.Time) Decision {
 	p.every = min(max(s.window.Packets()/4, 4), 256)
 	d := s.sends(Decision{Do: SendPoll, Poll: s.asked()}, now)
 	p.since = 0
-	p.memory[p.last%pollMemory].number, p.memory[p.last%pollMemory].at = s.next, now
+	one := &p.memory[p.last%pollMemory]
+	one.number, one.passed, one.at = s.next, s.passed, now
 	return d
 }
 
@@ -91,7 +104,7 @@ func (s *Sender) Linger(now, until time.Time) Decision {
 
 // asked is what a poll says.
 func (s *Sender) asked() wire.Polled {
-	count, slot := len(s.members), s.polls.roundTrip/4
+	count, slot := max(s.listeners(), 1), s.polls.roundTrip/4
 	if count > manyMembers {
 		// A repair has to come before the next would ask for it.
 		slot = max(200*time.Microsecond, s.polls.roundTrip*5/4)

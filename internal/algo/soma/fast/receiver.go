@@ -36,7 +36,7 @@ type Receiver struct {
 
 	seen     datagram.Seen
 	received uint64
-	taken    uint64 // packets and shards that were of use
+	taken    uint64 // packets and shards that were of use, or would have been if there had been room
 	last     wire.Polled
 	lastAt   time.Time
 	then     uint64    // received when that came: more may have come since
@@ -139,6 +139,13 @@ func (r *Receiver) Took(block uint32, index int) (whole bool) {
 	}
 	g.count++
 	return g.count >= r.shape.Packets(block)
+}
+
+// Refused notes an authenticated packet or shard that was not wanted: of a block that is missing, that says that such get here.
+func (r *Receiver) Refused(block uint32) {
+	if r.state == wire.Receiving && block < r.shape.Blocks() && !r.Has(block) && r.open[block] == nil {
+		r.taken++
+	}
 }
 
 // Missing returns which packets of an open block have to be made from parity.
@@ -253,7 +260,9 @@ func (r *Receiver) Report(now time.Time) (report wire.Reported, ok bool) {
 	if !r.wantAt.IsZero() && !now.Before(r.wantAt) {
 		r.wantAt = time.Time{}
 		r.ripen(now)
-		wants = r.wants(now)
+		if wants = r.wants(now); len(wants) >= mostParts { // there may be more
+			r.wantAt = now.Add(max(r.last.Slot, time.Millisecond))
+		}
 	}
 	if !due && len(wants) == 0 {
 		return wire.Reported{}, false
@@ -287,7 +296,11 @@ func (r *Receiver) wants(now time.Time) []wire.Want {
 	if r.state != wire.Receiving {
 		return nil
 	}
-	return r.wholes(r.parts(now), now)
+	parts := r.parts(now)
+	if len(r.open) > r.most*7/8 { // there is no room for what was lost of whole ones
+		return parts
+	}
+	return r.wholes(parts, now)
 }
 
 // parts is what is lost of blocks of which something is there. There is room for so many only: however much is missing before them, they are

@@ -36,7 +36,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 	s.measure(id, r, now)
 	s.follow(id, r)
 	if m.outcome == Running && r.State == wire.Receiving {
-		s.wants(m, r)
+		s.wants(m, r, now)
 	}
 	return nil
 }
@@ -157,22 +157,22 @@ func (m *member) conclude(r wire.Reported, root [wire.RootSize]byte, sealed bool
 }
 
 // wants takes what a member asks for. What was not sent yet nobody can miss.
-func (s *Sender) wants(m *member, r wire.Reported) {
-	several := s.listeners() > 1
+func (s *Sender) wants(m *member, r wire.Reported, now time.Time) {
+	several, near := s.listeners() > 1, s.near(now)
 	asked, runs := 0, uint32(runMost)
 	for _, w := range r.Wants {
 		switch {
 		case w.Block >= s.passed:
-		case m.detached && w.Run == 0 && !s.indulges(m, asked+int(w.Need)): // it asks again when the others have everything
-		case m.detached && w.Run > 0:
-			count := min(uint32(w.Run), s.passed-w.Block, runs)
+		case m.detached && w.Run == 0 && s.passed < s.set.Blocks() && !s.indulges(m, asked): // it asks again
+		case m.detached && (w.Run > 0 || !s.indulges(m, asked)):
+			count := min(max(uint32(w.Run), 1), s.passed-w.Block, runs)
 			for block := w.Block; block < w.Block+count; block++ {
 				s.repair.run(r.Poll, block)
 			}
 			runs -= count
 		case w.Run > 0:
 			count := min(uint32(w.Run), s.passed-w.Block, runs)
-			asked += s.runs(m, r.Poll, w.Block, count)
+			asked += s.runs(m, r.Poll, w.Block, count, near)
 			runs -= count
 		default:
 			asked += int(w.Need)
@@ -183,20 +183,29 @@ func (s *Sender) wants(m *member, r wire.Reported) {
 	m.wanted += asked
 }
 
-// nearBlocks is how far back whole blocks are sent again at once: before that, somebody was
-// away, and waits until the others have everything.
-const nearBlocks = 8
+// Whole blocks that were sent within the last nearFor are sent again at once, at least nearLeast and at most nearMost of them: before that,
+// somebody was away, and waits until the others have everything.
+const (
+	nearFor   = 100 * time.Millisecond
+	nearLeast = 8
+	nearMost  = 128
+)
+
+// near is the first block of those.
+func (s *Sender) near(now time.Time) uint32 {
+	return s.passed - min(s.passed, min(max(s.passed-s.polls.passedAt(now.Add(-nearFor)), nearLeast), nearMost))
+}
 
 // runMost is of how many whole blocks is taken note that one report asks for: the others are asked for again.
-const runMost = 1 << 10
+const runMost = maxAsked
 
 // runs takes a want for whole blocks, and returns how many packets are sent again at once for it, as all that are near. So is the head, a
 // few times, and is not counted: a member that comes late drops all else before it has that, and all of that would be sent again, too.
-func (s *Sender) runs(m *member, poll, first, count uint32) (asked int) {
+func (s *Sender) runs(m *member, poll, first, count, near uint32) (asked int) {
 	for block := first; block < first+count; block++ {
 		all := s.set.all(block)
 		switch isHead := block < s.set.Head && m.heads < askedTwice*s.set.Head; {
-		case s.passed-block <= nearBlocks:
+		case block >= near:
 			asked += bits.OnesCount64(all)
 		case isHead && s.repair.begins(poll, block):
 			m.heads++

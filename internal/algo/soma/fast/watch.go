@@ -27,7 +27,7 @@ const (
 
 // watch looks which members are silent, which are slow, and whether the network carries anything.
 func (s *Sender) watch(now time.Time) {
-	patience, most, isEnough := s.patience(), s.mostFor(), s.strangers.watch(s, now)
+	most, isEnough := s.mostFor(), s.strangers.watch(s, now)
 	for id, m := range s.members {
 		switch {
 		case m.outcome != Running:
@@ -36,7 +36,7 @@ func (s *Sender) watch(now time.Time) {
 			m.outcome = Unknown
 		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever
-		case !m.isSilent && now.Sub(m.heard) > patience && s.polls.unheard > 0:
+		case !m.isSilent && now.Sub(m.heard) > s.patience(ID(id)) && s.polls.unheard > 0:
 			m.isSilent = true
 			s.counts.Timeouts++
 		}
@@ -86,10 +86,10 @@ func (s *Sender) mostFor() uint64 {
 	return mostSent * wire.PacketsPerBlock * (uint64(s.set.Blocks()) + wire.PacketsPerBlock)
 }
 
-// patience is after how long a member counts as silent.
-func (s *Sender) patience() time.Duration {
+// patience is after how long a member counts as silent. The slowest is asked by every poll, and all wait for it.
+func (s *Sender) patience(id ID) time.Duration {
 	wait := max(silence, 8*s.polls.roundTrip, 2*s.polls.least)
-	if turns := s.turns(); turns > 1 {
+	if turns := s.turns(); turns > 1 && id != s.polls.slowest {
 		wait = max(wait, 3*time.Duration(turns)*s.polls.gap())
 	}
 	return wait
@@ -134,7 +134,10 @@ func (s *Sender) judge(now time.Time) {
 		}
 	}
 	for _, m := range s.members {
-		m.wanted, m.missed, m.earlier = 0, 0, m.missed
+		m.missed, m.earlier = 0, m.missed
+		if m.wanted -= int(modest * float64(sent)); !m.detached || m.wanted < 0 {
+			m.wanted = 0
+		}
 	}
 	s.judged, s.sent = now, s.counts.Packets
 }
@@ -145,8 +148,8 @@ func isGreedy(m *member, all []*member, sent uint64) bool {
 	return len(all) > 1 && float64(m.wanted) > greedy*float64(sent) && !slices.ContainsFunc(all, asksToo)
 }
 
-// indulges reports whether a detached member has what it asks for be repaired at once: little, and most gets to it. What it came too late
-// for would else leave it no room for what comes now.
+// indulges reports whether a detached member that has asked for so much in this report has what it asks for next be repaired at once: little,
+// and most gets to it. What it came too late for would else leave it no room for what comes now.
 func (s *Sender) indulges(m *member, asked int) bool {
 	return m.lost <= greedy && float64(m.wanted+asked) <= modest*float64(s.counts.Packets-s.sent)
 }
@@ -175,7 +178,7 @@ func (s *Sender) attach() {
 		return
 	}
 	for _, m := range detached {
-		m.detached, m.number, m.served = false, s.next, s.next
+		m.detached, m.number, m.served, m.wanted = false, s.next, s.next, 0
 	}
 	s.another()
 	s.window.Again()
