@@ -16,10 +16,14 @@ func TestWindowsThatAreAlmostTheSameAreHeld(t *testing.T) {
 		want int
 	}{
 		{0, 1e6, 100e3},
-		{100e3, 1.02e6, 100e3}, {100e3, .98e6, 100e3},
-		{100e3, 1.04e6, 104e3}, {100e3, .96e6, 96e3},
-		{5e3, .052e6, 5e3}, {5e3, .048e6, 5e3},
-		{5e3, .053e6, 5300}, {5e3, .047e6, 4700},
+		{100e3, 1.02e6, 100e3},
+		{100e3, .98e6, 100e3},
+		{100e3, 1.04e6, 104e3},
+		{100e3, .96e6, 96e3},
+		{5e3, .052e6, 5e3},
+		{5e3, .048e6, 5e3},
+		{5e3, .053e6, 5300},
+		{5e3, .047e6, 4700},
 	} {
 		facts := long(98 * ms)
 		facts.Link.Rate = window.Rate(tt.rate)
