@@ -20,6 +20,7 @@ type groupcast struct {
 	last       time.Time
 	first      int
 	served     float64
+	others     Rate // what this node's other transfers are left
 }
 
 func newGroupcast(Options) Controller {
@@ -41,7 +42,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	seen := summarize(all)
 	g.served = seen.served
 	seen.most = g.contest.peak
-	seen.limit = facts.Link.left()
+	seen.limit = g.left(facts.Link)
 	// It is known whose queues are seen if enough clients have been seen without one, or while no target is missed.
 	sure := seen.drained || !g.drain.possible && !seen.missed()
 	known := sure || !g.drain.possible && g.contest.mode == contested
@@ -72,13 +73,18 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	return decision
 }
 
-// left returns what this node's other transfers leave of the link; zero is unknown. Something is
-// always left: what they take now they may not take in a moment.
-func (l Link) left() Rate {
+// fading is how many steps it takes until others' room, which they do not use, is given away, but for a third of it.
+const fading = 4
+
+// left returns what this node's other transfers leave of the link; zero is unknown. What they take more is theirs at once. What they take
+// less is given away bit by bit: they may just have lost something, and could not come back where uploads fill the link. Something
+// is always left: what they take now they may not take in a moment.
+func (g *groupcast) left(l Link) Rate {
+	g.others = max(l.Others, g.others-(g.others-l.Others)/fading)
 	if l.Rate == 0 {
 		return 0
 	}
-	return max(l.Rate-l.Others, l.Rate/20)
+	return max(l.Rate-g.others, l.Rate/20)
 }
 
 // observe brings the histories up to date, and returns them in the order of the facts. Those
