@@ -26,7 +26,9 @@ func TestWhoComesBackWithNothingTakesNoPlace(t *testing.T) {
 	} {
 		f := start(t, limited(policy.Queue), func(env *roster.Env) { env.Grace = grace })
 		first, spec := f.attach("large-1"), stream("s")
-		f.must(f.open(first, spec).Upload.Came([]byte("some")))
+		upload := f.open(first, spec).Upload
+		f.must(upload.Came([]byte("some")))
+		upload.Settled() // else less would be there of an upload that is closed
 		second := f.attach("large-2")
 		f.BringNothing("large-1", policy.PlaceFor)
 		f.wantPaused("it gave up its place", nil)
