@@ -41,7 +41,7 @@ func TestMemoryPerConnection(t *testing.T) {
 			w := newWorld(t, 8<<20, &groupv1.DeliverySpec{DataPlane: plane})
 			w.stripes = parallel.Bounds{Least: 1, Most: parallel.Most}
 			w.start("sa1", 64<<20)
-			w.tree("sa1", "sender", names()...)
+			w.tree("sa1", "sender", names(crowd)...)
 			file, err := w.source()
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestMemoryPerConnection(t *testing.T) {
 			w.await("the sender is there", func() bool { return w.agents["sa1"].Load().Links == 1 })
 
 			alone := used()
-			children := w.startChildren("sa1")
+			children := w.startChildren("sa1", crowd, 0)
 			w.await("all children are there", func() bool { return w.agents["sa1"].Load().Links == 1+crowd })
 			waiting := used() - alone
 			close(source.begin)
@@ -95,8 +95,8 @@ func used() int64 {
 	return int64(stats.HeapInuse + stats.StackInuse)
 }
 
-func names() (all []string) {
-	for i := range crowd {
+func names(count int) (all []string) {
+	for i := range count {
 		all = append(all, fmt.Sprint("r", i))
 	}
 	return all
@@ -124,10 +124,11 @@ func (h *held) Next(offset, most uint64) (link.Portion, error) {
 // children are members in another process.
 type children struct{ begun, done atomic.Int64 }
 
-// childrenVariable is the variable that tells the other process the CA, whom to dial, and whether in plaintext.
+// childrenVariable is the variable that tells the other process the CA, whom to dial, whether in plaintext, how many children there are,
+// and for how much longer than the one before each waits for every MiB.
 const childrenVariable = "RELAY_TEST_CHILDREN"
 
-func (w *world) startChildren(parent string) *children {
+func (w *world) startChildren(parent string, count int, slower time.Duration) *children {
 	w.Helper()
 	dir := filepath.Join(w.TempDir(), "ca")
 	if err := w.ca.Save(dir); err != nil {
@@ -135,7 +136,7 @@ func (w *world) startChildren(parent string) *children {
 	}
 	plaintext := w.hello(nil).Plaintext
 	process := exec.Command(os.Args[0])
-	process.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%s\n%s\n%t", childrenVariable, dir, parent, w.agents[parent].address, plaintext))
+	process.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%s\n%s\n%t\n%d\n%v", childrenVariable, dir, parent, w.agents[parent].address, plaintext, count, slower))
 	process.Stderr = w.Output()
 	said, err := process.StdoutPipe()
 	if err != nil {
@@ -176,16 +177,25 @@ func beChildren(arguments string) error {
 	if err != nil {
 		return err
 	}
+	count, err := strconv.Atoi(asked[4])
+	if err != nil {
+		return err
+	}
+	slower, err := time.ParseDuration(asked[5])
+	if err != nil {
+		return err
+	}
 	var all errgroup.Group
-	for _, name := range names() {
-		all.Go(func() error { return beChild(ca, name, asked[1], asked[2], plaintext) })
+	for i, name := range names(count) {
+		m := &sink{member: newMember(name), rest: time.Duration(i) * slower}
+		all.Go(func() error { return beChild(ca, m, asked[1], asked[2], plaintext) })
 	}
 	return all.Wait()
 }
 
-func beChild(ca *identity.CA, name, parent, address string, plaintext bool) error {
+func beChild(ca *identity.CA, m *sink, parent, address string, plaintext bool) error {
 	ctx := context.Background()
-	id := identity.ID{Role: identity.Member, Name: name}
+	id := identity.ID{Role: identity.Member, Name: m.name}
 	own, err := identity.NewSelfIssued(ca, id)
 	if err != nil {
 		return err
@@ -204,7 +214,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 	}
 	hello := wire.Hello{Stripes: parallel.Most, Delivery: deliveryID, TreeVersion: 1, Capability: capability, Plaintext: plaintext}
 	security := identity.TLS{TrustDomain: identity.DefaultTrustDomain, Source: own}
-	for m := (&sink{member: newMember(name)}); !m.isDone(); {
+	for !m.isDone() {
 		hello.From = m.upTo
 		conn, _, err := link.Dial(ctx, &net.Dialer{}, address, security, identity.ID{Role: identity.Agent, Name: parent}, hello)
 		if err != nil { // too many links are being opened
@@ -212,7 +222,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 			continue
 		}
 		if err := link.NewTaking(ctx, hello.From, m, link.Options{}).Run(conn); err != nil {
-			fmt.Fprintln(os.Stderr, name, err)
+			fmt.Fprintln(os.Stderr, m.name, err)
 		}
 	}
 	fmt.Println("done")
@@ -222,6 +232,7 @@ func beChild(ca *identity.CA, name, parent, address string, plaintext bool) erro
 // sink is a member that keeps nothing, and says when it has something.
 type sink struct {
 	*member
+	rest time.Duration // after each MiB
 	upTo uint64
 }
 
@@ -230,6 +241,9 @@ func (s *sink) Section(uint64) (link.Place, int64, error) {
 }
 
 func (s *sink) Landed(upTo uint64) error {
+	if upTo>>20 > s.upTo>>20 {
+		time.Sleep(s.rest)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.upTo == 0 {

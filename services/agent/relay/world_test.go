@@ -237,7 +237,12 @@ func (w *world) assign(name string, ended bool) {
 
 func (w *world) await(what string, holds func() bool) {
 	w.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+	w.awaitWithin(patience, what, holds)
+}
+
+func (w *world) awaitWithin(limit time.Duration, what string, holds func() bool) {
+	w.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.Fatalf("waited too long until %s", what)
 		}
