@@ -107,31 +107,63 @@ func TestSilenceWithinARecord(t *testing.T) {
 	})
 }
 
-// A neighbour that only drips is given up, however slow this side is.
+// C6: a neighbour that only drips is given up, however slow this side is: a parent within a header or a payload, and a child.
 func TestDrippingIsSilence(t *testing.T) {
+	begun := wire.Header{Type: wire.Data, Length: 1 << 20, TreeVersion: 1}.Append(nil)
 	for _, plaintext := range []bool{false, true} {
-		t.Run(fmt.Sprintf("plaintext=%t", plaintext), func(t *testing.T) { dripping(t, plaintext) })
+		for _, every := range []time.Duration{100 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprintf("plaintext=%t every=%v", plaintext, every), func(t *testing.T) {
+				drippingParent(t, plaintext, every, begun)
+			})
+		}
+		t.Run(fmt.Sprintf("plaintext=%t header", plaintext), func(t *testing.T) {
+			drippingParent(t, plaintext, time.Second, nil)
+			drippingChild(t, plaintext)
+		})
 	}
 }
 
-func dripping(t *testing.T, plaintext bool) {
+// drippingParent has a parent drip, after what it has sent at once.
+func drippingParent(t *testing.T, plaintext bool, every time.Duration, begun []byte) {
+	t.Helper()
 	to := emptyFile(t)
 	synctest.Test(t, func(t *testing.T) {
 		parent, child := newSimulated(t).connect(plaintext)
-		var dripping sync.WaitGroup
-		dripping.Go(func() {
-			for sent := (wire.Header{Type: wire.Data, Length: 1 << 20, TreeVersion: 1}).Append(nil); parent.Send(sent) == nil; sent = make([]byte, 1) {
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
-		begun := time.Now()
-		err := link.NewTaking(t.Context(), 0, &sluggish{sink: newSink(to, 0, 1<<20), write: 50 * time.Millisecond}, link.Options{}).Run(child)
-		if took := time.Since(begun); !errors.Is(err, link.ErrSilent) || took > 10*time.Second {
-			t.Errorf("after %v: %v", took, err)
+		defer parent.Close()
+		if err := parent.Send(begun); err != nil {
+			t.Fatal(err)
 		}
-		dripping.Wait()
-		parent.Close()
+		store := &sluggish{sink: newSink(to, 0, 1<<20), write: 50 * time.Millisecond}
+		wantGivenUp(t, parent, every, func() error { return link.NewTaking(t.Context(), 0, store, link.Options{}).Run(child) })
 	})
+}
+
+func drippingChild(t *testing.T, plaintext bool) {
+	t.Helper()
+	file, content := randomFile(t, 1<<20)
+	synctest.Test(t, func(t *testing.T) {
+		parent, child := newSimulated(t).connect(plaintext)
+		defer child.Close()
+		supply := &source{file: file, length: uint64(len(content))}
+		wantGivenUp(t, child, time.Second, func() error { return link.NewFeeding(t.Context(), 0, supply, link.Options{}).Run(parent) })
+	})
+}
+
+// wantGivenUp has a neighbour drip until its link is ended.
+func wantGivenUp(t *testing.T, dripping *link.Conn, every time.Duration, run func() error) {
+	t.Helper()
+	var drips sync.WaitGroup
+	drips.Go(func() {
+		for dripping.Send([]byte{1}) == nil {
+			time.Sleep(every)
+		}
+	})
+	begun := time.Now()
+	err := run()
+	if took := time.Since(begun); !errors.Is(err, link.ErrSilent) || took > 10*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+	drips.Wait()
 }
 
 // lingering is a connection whose closing takes longer than one end ever says nothing: whatever else uses it finds it closed meanwhile.
