@@ -48,14 +48,14 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		moved := c.acked - c.brake.acked
 		getsOn := wasRoom && moved >= half-floor
 		if !ahead { // what the others lack has yet to come: this child may take its time, as long as it takes something
-			brake, getsOn = longBrake, moved > 0
+			brake, getsOn = longBrake, moved >= leastTaken
 		}
 		if c.brake.at.IsZero() || getsOn {
 			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on
 		}
 		// One that has just come again, however long its links have held up others, may have something under way.
 		if waited, linked := now.Sub(c.brake.at), now.Sub(c.linked); waited >= brake && linked >= brakeTime {
-			c.stood = c.stood || c.lost || min(waited, linked) >= longBrake && c.acked == c.brake.acked
+			c.stood = c.stood || c.lost || min(waited, linked) >= longBrake && moved < leastTaken
 			c.parked, c.lost, c.brake = true, true, mark{}
 			parked = append(parked, name)
 		}

@@ -187,23 +187,25 @@ func TestAgentIsNotSlowForItsChildren(t *testing.T) {
 }
 
 // A child that hangs is given up by bytes, too, where it cannot fall so far behind: there is no room for so much, or the mode lets no more come.
-// The others would wait for it for ever. One that goes on, or that nobody waits for, is not.
+// The others would wait for it for ever. So is one that takes a byte a second. One that goes on, or that nobody waits for, is not.
 func TestWhoHangsIsGivenUpWithoutRoomToFallBehind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules relay.Rules
 		room  uint64
 		came  uint64
-		moves bool
+		moves uint64 // bytes each second
 		want  bool
 	}{
-		"no room":              {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, false, true},
-		"no room, it goes on":  {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, true, false},
-		"room":                 {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, false, false},
-		"the mode":             {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, false, true},
-		"the mode, above":      {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 10, false, true},
-		"the mode, it goes on": {relay.Rules{Mode: relay.EndToEnd, Window: 50 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, true, false},
-		"no room, a stream":    {relay.Rules{Stream: true, Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, false, true},
-		"no room, a long time": {relay.Rules{Slow: relay.Evict, LagTime: time.Hour}, 20 * block, 20, false, false},
+		"no room":              {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, 0, true},
+		"no room, it goes on":  {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, block, false},
+		"no room, it drips":    {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, 1, true},
+		"room":                 {relay.Rules{Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, 0, false},
+		"the mode":             {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, 0, true},
+		"the mode, above":      {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 10, 0, true},
+		"the mode, it goes on": {relay.Rules{Mode: relay.EndToEnd, Window: 50 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, block, false},
+		"the mode, it drips":   {relay.Rules{Mode: relay.EndToEnd, Window: 20 * block, Slow: relay.Evict, LagBytes: 50 * block}, 100 * block, 20, 1, true},
+		"no room, a stream":    {relay.Rules{Stream: true, Slow: relay.Evict, LagBytes: 50 * block}, 20 * block, 20, 0, true},
+		"no room, a long time": {relay.Rules{Slow: relay.Evict, LagTime: time.Hour}, 20 * block, 20, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAgent(t, tt.rules, tt.room, "first", "hangs")
@@ -211,8 +213,9 @@ func TestWhoHangsIsGivenUpWithoutRoomToFallBehind(t *testing.T) {
 			a.ack("first", tt.came)
 			var given []string
 			for step := range uint64(18) {
-				if tt.moves {
-					a.ack("hangs", step)
+				a.Sent("hangs", 20*block)
+				if err := a.Acked("hangs", step*tt.moves); err != nil {
+					t.Fatal(err)
 				}
 				now := start.Add(time.Duration(step) * time.Second)
 				if slow := a.Slow(now); len(slow) > 0 && step < 5 {

@@ -77,13 +77,17 @@ func (a *Account) under(c *child) uint64 {
 	return 1
 }
 
-// stands reports whether a child has taken nothing of what it lacks for longer than any path is: it hangs, or its reader pauses, maybe
-// for ever. It keeps its place until it holds up others, but children that wait need not wait for it.
+// leastTaken is how many bytes a child takes within longBrake, unless it takes as good as nothing. A neighbour that sends as little counts
+// as silent.
+const leastTaken = 640
+
+// stands reports whether a child has taken nothing of what it lacks for longer than any path is, or only drops of it: it hangs, or its
+// reader pauses, maybe for ever. It keeps its place until it holds up others, but children that wait need not wait for it.
 func (a *Account) stands(c *child, now time.Time) bool {
 	if c.stood || !c.attached {
 		return c.stood
 	}
-	if c.still.at.IsZero() || c.acked != c.still.acked || a.lag(c) == 0 {
+	if c.still.at.IsZero() || c.acked-c.still.acked >= leastTaken || a.lag(c) == 0 {
 		c.still = mark{a.arrived, c.acked, now}
 	}
 	c.stood = now.Sub(c.still.at) >= longBrake

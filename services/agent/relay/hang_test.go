@@ -26,38 +26,63 @@ func evictions() map[string]*groupv1.SlowMemberPolicy {
 // A member whose disk hangs does not read what it cannot write, though it answers. If the rule for slow members does not wait for it, it
 // holds up nobody with what was under way to it either. It goes on when it can.
 func TestC6WhoHangsAndAnswersHoldsUpNobody(t *testing.T) {
+	for name, spec := range patientWithNobody() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hangs := newMember("hangs")
+			hangs.goesOn = make(chan struct{})
+			wantOtherNotHeldUp(t, spec, hangs, func() { close(hangs.goesOn) })
+		})
+	}
+}
+
+// Nor does one that reads a byte a second, and answers.
+func TestC6WhoReadsAByteASecondHoldsUpNobody(t *testing.T) {
+	for name, spec := range patientWithNobody() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drips := newMember("drips")
+			drips.piece, drips.pace = 1, time.Second
+			wantOtherNotHeldUp(t, spec, drips, drips.quicken)
+		})
+	}
+}
+
+// patientWithNobody returns deliveries in all modes, whose rules for slow members do not wait for any.
+func patientWithNobody() map[string]*groupv1.DeliverySpec {
 	specs := modes()
 	for name, spec := range maps.Clone(specs) {
 		for how, evict := range evictions() {
 			specs[name+"-EVICT-"+how] = &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: evict}
 		}
 	}
-	for name, spec := range specs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, 40<<20, spec)
-			w.start("sa1", 16<<20) // more than sockets hold
-			w.tree("sa1", "sender", "other", "hangs")
-			other, hangs := newMember("other"), newMember("hangs")
-			hangs.goesOn = make(chan struct{})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			var running, pulling sync.WaitGroup
-			defer running.Wait()
-			defer cancel()
-			running.Go(func() { _ = w.send(ctx, "sa1") })
-			pulling.Go(func() { _ = w.pull(ctx, hangs, func() string { return "sa1" }) })
-			_ = w.pull(ctx, other, func() string { return "sa1" })
-			if !bytes.Equal(other.got.Bytes(), w.content) {
-				t.Errorf("the other has %d bytes while one hangs", other.has())
-			}
-			close(hangs.goesOn)
-			pulling.Wait()
-			evicted := spec.GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
-			if whole := bytes.Equal(hangs.got.Bytes(), w.content); whole == evicted {
-				t.Errorf("who hung has %d bytes, all of it: %t", hangs.has(), whole)
-			}
-		})
+	return specs
+}
+
+// wantOtherNotHeldUp checks that a member gets everything beside a slow one, which gets it when it is no longer slow, unless the rule is
+// to evict it.
+func wantOtherNotHeldUp(t *testing.T, spec *groupv1.DeliverySpec, slow *member, quicken func()) {
+	t.Helper()
+	w := newWorld(t, 40<<20, spec)
+	w.start("sa1", 16<<20) // more than sockets hold
+	w.tree("sa1", "sender", "other", slow.name)
+	other := newMember("other")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var running, pulling sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	pulling.Go(func() { _ = w.pull(ctx, slow, func() string { return "sa1" }) })
+	_ = w.pull(ctx, other, func() string { return "sa1" })
+	if !bytes.Equal(other.got.Bytes(), w.content) {
+		t.Errorf("the other has %d bytes while one is slow", other.has())
+	}
+	quicken()
+	pulling.Wait()
+	evicted := spec.GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT
+	if whole := bytes.Equal(slow.got.Bytes(), w.content); whole == evicted {
+		t.Errorf("who was slow has %d bytes, all of it: %t", slow.has(), whole)
 	}
 }
 

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -318,6 +319,7 @@ func (s *supply) Acked(uint64, wire.Level) error { return nil }
 type member struct {
 	name   string
 	pace   time.Duration // per piece that lands
+	piece  int64         // bytes at most; zero is 64 KiB
 	goesOn chan struct{} // only a first piece is written before it is closed; nil if the member never hangs
 
 	mu      sync.Mutex
@@ -328,7 +330,11 @@ type member struct {
 
 func newMember(name string) *member { return &member{name: name, changed: make(chan struct{})} }
 
-func (m *member) Section(uint64) (link.Place, int64, error) { return link.Place{To: m}, 64 << 10, nil }
+func (m *member) Section(uint64) (link.Place, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return link.Place{To: m}, cmp.Or(m.piece, 64<<10), nil
+}
 
 func (m *member) Write(p []byte) (int, error) {
 	m.mu.Lock()
@@ -347,7 +353,7 @@ func (m *member) Write(p []byte) (int, error) {
 func (m *member) quicken() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pace = 0
+	m.pace, m.piece = 0, 0
 }
 
 func (m *member) announce() {
