@@ -322,9 +322,9 @@ type SendOptions struct {
 	SlowMember SlowMember
 	// LatencyBound is the latency from the sender to a member within which the delivery's tree begins: the smaller of it and the group's holds.
 	LatencyBound time.Duration
-	// Deadline is how long the delivery may take.
+	// Deadline is how long the delivery may take. Zero is as long as the group has it, or, of a stream, any time.
 	Deadline time.Duration
-	// Keep is how long agents hold an object for members that join late. Zero is ten minutes; a nanosecond is not at all.
+	// Keep is how long agents hold an object for members that join late. Zero is as long as the group has it, or ten minutes; a nanosecond is not at all.
 	Keep time.Duration
 	// MaxBytesPerSecond bounds what this sender sends. Agents that pass it on are not bounded.
 	MaxBytesPerSecond uint64

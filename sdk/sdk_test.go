@@ -21,8 +21,8 @@ func TestPoliciesAreReadAsWritten(t *testing.T) {
 	for _, slow := range []sdk.SlowMember{{Action: sdk.Evict, LagBytes: 2, LagTime: 3 * time.Second}, {Action: sdk.Pace, FloorBytesPerSecond: 1}} {
 		readAsWritten(t, client, sdk.Policy{
 			AllowedRoles: []sdk.Role{sdk.Send, sdk.Receive}, ControlMode: sdk.EndToEnd, AckLevel: sdk.Relayed, SlowMember: slow,
-			LatencyBound: 4 * time.Millisecond,
-			Limits:       sdk.Limits{MaxMembers: 5, MaxDeliveries: 6, MaxObjectBytes: 7, MaxBytesPerSecond: 8192},
+			LatencyBound: 4 * time.Millisecond, Keep: time.Hour, Deadline: time.Minute,
+			Limits: sdk.Limits{MaxMembers: 5, MaxDeliveries: 6, MaxObjectBytes: 7, MaxBytesPerSecond: 8192},
 		})
 	}
 }
@@ -38,7 +38,8 @@ func readAsWritten(t *testing.T, client *sdk.Client, want sdk.Policy) {
 	}
 	got := group.Policy
 	if len(got.AllowedRoles) != 2 || got.ControlMode != want.ControlMode || got.AckLevel != want.AckLevel ||
-		got.SlowMember != want.SlowMember || got.LatencyBound != want.LatencyBound || got.Limits != want.Limits {
+		got.SlowMember != want.SlowMember || got.LatencyBound != want.LatencyBound || got.Limits != want.Limits ||
+		got.Keep != want.Keep || got.Deadline != want.Deadline {
 		t.Errorf("wrote %+v, read %+v", want, got)
 	}
 }

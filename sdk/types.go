@@ -90,6 +90,9 @@ type Policy struct {
 	Congestion       Congestion
 	// MembersRelay lets members be session agents of the group.
 	MembersRelay bool
+	// Keep and Deadline are those of deliveries that name none; no stream has a deadline of the group's.
+	Keep     time.Duration
+	Deadline time.Duration
 }
 
 // SlowMember says when a member counts as slow, and what happens then.
@@ -244,7 +247,7 @@ func newGroup(m *groupv1.Group) Group {
 				MaxObjectBytes: p.GetLimits().GetMaxObjectBytes(), MaxBytesPerSecond: p.GetLimits().GetMaxBytesPerSecond(),
 			},
 			DataPlane: name[DataPlane](p.GetDataPlane()), Congestion: name[Congestion](p.GetCongestion()),
-			MembersRelay: p.GetMembersRelay(),
+			MembersRelay: p.GetMembersRelay(), Keep: p.GetKeep().AsDuration(), Deadline: p.GetDeadline().AsDuration(),
 		},
 		wire: wire{m},
 	}
@@ -311,7 +314,7 @@ func (p Policy) message() (*groupv1.Policy, error) {
 			MaxMembers: p.Limits.MaxMembers, MaxDeliveries: p.Limits.MaxDeliveries,
 			MaxObjectBytes: p.Limits.MaxObjectBytes, MaxBytesPerSecond: p.Limits.MaxBytesPerSecond,
 		},
-		MembersRelay: p.MembersRelay,
+		MembersRelay: p.MembersRelay, Keep: span(p.Keep), Deadline: span(p.Deadline),
 	}
 	var err error
 	if m.AllowedRoles, err = values[groupv1.Role](p.AllowedRoles); err != nil {

@@ -28,6 +28,8 @@ var groupColumns = []column[sdk.Group]{
 	{title: "DATA-PLANE", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.DataPlane) }},
 	{title: "CONGESTION", wide: true, cell: func(g sdk.Group) string { return string(g.Policy.Congestion) }},
 	{title: "MEMBERS-RELAY", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Policy.MembersRelay) }},
+	{title: "DEADLINE", wide: true, cell: func(g sdk.Group) string { return duration(g.Policy.Deadline) }},
+	{title: "KEEP", wide: true, cell: func(g sdk.Group) string { return kept(g.Policy.Keep) }},
 	{title: "EPOCH", wide: true, cell: func(g sdk.Group) string { return fmt.Sprint(g.Epoch) }},
 	{title: "ETAG", wide: true, cell: func(g sdk.Group) string { return g.Etag }},
 }
@@ -70,6 +72,25 @@ func duration(d time.Duration) string {
 		return ""
 	}
 	return d.String()
+}
+
+// notKept is for how long agents hold what they shall not hold: zero leaves it to others.
+const notKept = time.Nanosecond
+
+// keep returns for how long agents are to hold an object, by the flag of that name.
+func keep(flags *pflag.FlagSet, given time.Duration) time.Duration {
+	if flags.Changed("keep") && given == 0 {
+		return notKept
+	}
+	return given
+}
+
+// kept says for how long agents hold an object.
+func kept(keep time.Duration) string {
+	if keep == notKept {
+		return "0s"
+	}
+	return duration(keep)
 }
 
 // policyFlags are the flags that set a policy, and the fields that they set.
@@ -115,6 +136,10 @@ func addPolicyFlags(flags *pflag.FlagSet) *policyFlags {
 	add("data-plane", "data_plane")
 	flags.StringVar((*string)(&p.policy.Congestion), "congestion", "", "congestion control of deliveries: cubic, bbr (for far networks) or reno (each machine's own)")
 	add("congestion", "congestion")
+	flags.DurationVar(&p.policy.Deadline, "deadline", 0, "how long a delivery that is no stream may take, where push names no deadline (no limit)")
+	add("deadline", "deadline")
+	flags.DurationVar(&p.policy.Keep, "keep", 0, "how long agents hold an object for members that join late, where push does not say so, 24h at most; 0s does not hold it (10m)")
+	add("keep", "keep")
 	flags.BoolVar(&p.policy.MembersRelay, "members-relay", false, "let members relay what is delivered, as session agents of this group (pull --relay)")
 	add("members-relay", "members_relay")
 	flags.Uint32Var(&p.policy.Limits.MaxMembers, "max-members", 0, "members at most, those that push among them (no limit)")
@@ -142,6 +167,7 @@ func addSize(flags *pflag.FlagSet, size *bytesize.Size, name, usage string) {
 
 // read returns the policy, and the fields that were set.
 func (p *policyFlags) read(flags *pflag.FlagSet) (policy sdk.Policy, fields []string) {
+	p.policy.Keep = keep(flags, p.policy.Keep)
 	for _, role := range p.roles {
 		p.policy.AllowedRoles = append(p.policy.AllowedRoles, sdk.Role(role))
 	}

@@ -70,11 +70,11 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 	addSize(flags, &p.lag, "slow-lag", "with evict: bytes that a member may lag behind, as 64MiB (the group's)")
 	flags.DurationVar(&p.options.SlowMember.LagTime, "slow-lag-time", 0, "with evict: time that a member may lag behind, as 30s (the group's)")
 	flags.DurationVar(&p.options.LatencyBound, "latency-bound", 0, "latency from sender to member within which its tree begins, as 50ms; the smaller of it and the group's holds (the group's)")
-	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (no limit)")
+	flags.DurationVar(&p.options.Deadline, "deadline", 0, "how long the delivery may take once it has begun, --wait not counted (the group's, but not for a stream)")
 	flags.IntVar(&p.wait, "wait", 0, "wait until so many members receive before it begins (it does not wait)")
 	flags.DurationVar(&p.waitLimit, "wait-limit", 0, "with --wait: how long it waits at most; then nothing is sent (no limit)")
 	addSize(flags, &p.rate, "rate", "bytes per second that it sends at most, as 100MB, 4096 at least; agents pass on what they have as fast as their links take it (no limit)")
-	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late, 24h at most; 0s does not hold it (10m)")
+	flags.DurationVar(&p.options.Keep, "keep", 0, "how long agents hold it for members that join late, 24h at most; 0s does not hold it (the group's, or 10m)")
 	flags.StringVar((*string)(&p.options.Congestion), "congestion", "", "congestion control of its connections: cubic, bbr or reno (the group's, or the machine's)")
 	flags.BoolVar(&p.changes, "changes", false, "of a directory that members have under this name already, send each only what it lacks; DIR is read twice, and who joins after the end gets nothing of it")
 	flags.BoolVar(&p.stream, "stream", false, "deliver standard input as it comes, without a known end")
@@ -106,9 +106,7 @@ does: end tail -f by its process id; an interrupt cancels the delivery.`,
 // take takes over flags that are not options as they are.
 func (p *push) take(flags *pflag.FlagSet) {
 	p.keeps = p.options.Keep > 0
-	if flags.Changed("keep") && p.options.Keep == 0 {
-		p.options.Keep = time.Nanosecond // zero is the default of the managers
-	}
+	p.options.Keep = keep(flags, p.options.Keep)
 	slow := &p.options.SlowMember
 	p.options.MaxBytesPerSecond, slow.FloorBytesPerSecond, slow.LagBytes = uint64(p.rate), uint64(p.floor), uint64(p.lag)
 	p.options.Datagrams.ParityData, p.options.Datagrams.ParityShards = p.parity.data, p.parity.shards

@@ -29,8 +29,6 @@ import (
 const (
 	// maxRunning is how many deliveries of a group run at once where its policy says nothing.
 	maxRunning = 256
-	// maxKeep is how long agents can be asked to hold an object.
-	maxKeep = 24 * time.Hour
 	// maxName is how long the name of an object can be, in bytes: as a file's.
 	maxName = 255
 	// maxMode holds all permission bits of a file.
@@ -102,7 +100,7 @@ func checkSpec(spec *groupv1.DeliverySpec) error {
 	span("spec.slow_member.lag_time", spec.GetSlowMember().GetLagTime(), 0)
 	span("spec.latency_bound", spec.GetLatencyBound(), 0)
 	span("spec.deadline", spec.GetDeadline(), 0)
-	span("spec.keep", spec.GetKeep(), maxKeep)
+	span("spec.keep", spec.GetKeep(), group.MaxKeep)
 	problems.Rate("spec.max_bytes_per_second", spec.GetMaxBytesPerSecond())
 	problems.That(spec.GetMode() <= maxMode, "spec.mode", "%o has more than permission bits", spec.GetMode())
 	problems.That(spec.GetLength() == 0 || !spec.GetLengthUnknown(), "spec.length", "is both given and unknown")
@@ -287,7 +285,10 @@ func withPolicy(spec *groupv1.DeliverySpec, policy *groupv1.Policy) *groupv1.Del
 		decided.Congestion = policy.GetCongestion()
 	}
 	if decided.GetKeep().AsDuration() == 0 {
-		decided.Keep = durationpb.New(keepDefault)
+		decided.Keep = durationpb.New(cmp.Or(policy.GetKeep().AsDuration(), keepDefault))
+	}
+	if decided.GetDeadline().AsDuration() == 0 && decided.GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM {
+		decided.Deadline = policy.GetDeadline()
 	}
 	if most := policy.GetLimits().GetMaxBytesPerSecond(); most > 0 && (decided.GetMaxBytesPerSecond() == 0 || decided.GetMaxBytesPerSecond() > most) {
 		decided.MaxBytesPerSecond = most

@@ -111,6 +111,30 @@ func TestPolicyDecidesWhatIsLeftOpen(t *testing.T) {
 	}
 }
 
+// How long a delivery may take, and is kept, is the sender's to say, and otherwise the group's. A stream ends when its source does.
+func TestPolicyDecidesHowLong(t *testing.T) {
+	policy := &groupv1.Policy{Keep: durationpb.New(time.Hour), Deadline: durationpb.New(time.Minute)}
+	own := fileSpec()
+	own.Keep, own.Deadline = durationpb.New(time.Second), durationpb.New(2*time.Minute)
+	stream := fileSpec()
+	stream.Kind, stream.Length, stream.LengthUnknown = groupv1.DeliveryKind_DELIVERY_KIND_STREAM, 0, true
+	for name, tt := range map[string]struct {
+		asked          *groupv1.DeliverySpec
+		policy         *groupv1.Policy
+		keep, deadline time.Duration
+	}{
+		"the group's":  {fileSpec(), policy, time.Hour, time.Minute},
+		"the sender's": {own, policy, time.Second, 2 * time.Minute},
+		"nobody's":     {fileSpec(), &groupv1.Policy{}, keepDefault, 0},
+		"a stream":     {stream, policy, time.Hour, 0},
+	} {
+		got := withPolicy(tt.asked, tt.policy)
+		if got.GetKeep().AsDuration() != tt.keep || got.GetDeadline().AsDuration() != tt.deadline {
+			t.Errorf("%s: kept for %v, within %v, want %v and %v", name, got.GetKeep().AsDuration(), got.GetDeadline().AsDuration(), tt.keep, tt.deadline)
+		}
+	}
+}
+
 // Limits for slow members that a delivery asks for are joined with the group's, or are refused where they would have no effect.
 func TestLimitsForSlowMembers(t *testing.T) {
 	type slow = groupv1.SlowMemberPolicy

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -13,6 +14,9 @@ import (
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/services/manager/ledger"
 )
+
+// MaxKeep is how long agents can be asked to hold an object.
+const MaxKeep = 24 * time.Hour
 
 // withDefaults returns the policy with all decided that was left open, so that it says what a group will do.
 func withDefaults(policy *groupv1.Policy) *groupv1.Policy {
@@ -61,6 +65,9 @@ func checkPolicy(problems *ledger.Checks, policy *groupv1.Policy) {
 	checkSpan(problems, "policy.slow_member.lag_time", policy.GetSlowMember().GetLagTime())
 	checkSpan(problems, "policy.latency_bound", policy.GetLatencyBound())
 	checkSpan(problems, "policy.cluster_threshold", policy.GetClusterThreshold())
+	checkSpan(problems, "policy.deadline", policy.GetDeadline())
+	checkSpan(problems, "policy.keep", policy.GetKeep())
+	problems.That(policy.GetKeep().AsDuration() <= MaxKeep, "policy.keep", "is %v: want %v at most", policy.GetKeep().AsDuration(), MaxKeep)
 	problems.Rate("policy.limits.max_bytes_per_second", policy.GetLimits().GetMaxBytesPerSecond())
 }
 

@@ -95,6 +95,9 @@ func TestBadPoliciesAreRefused(t *testing.T) {
 		"slow_member.floor_bytes_per_second": {SlowMember: &groupv1.SlowMemberPolicy{FloorBytesPerSecond: 5, Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT, LagBytes: 5}},
 		"policy.slow_member: evicts nobody without policy.slow_member.lag_bytes or policy.slow_member.lag_time": {SlowMember: &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_EVICT}},
 		"max_bytes_per_second": {Limits: &groupv1.Limits{MaxBytesPerSecond: 1000}},
+		"policy.deadline":      {Deadline: durationpb.New(-time.Second)},
+		"policy.keep":          {Keep: durationpb.New(-time.Second)},
+		"24h0m0s at most":      {Keep: durationpb.New(MaxKeep + time.Second)},
 		"policy.latency_bound": {LatencyBound: &durationpb.Duration{Seconds: 1 << 62}},
 	} {
 		var problems ledger.Checks

@@ -270,9 +270,9 @@ type DeliverySpec struct {
 	AckLevel    AckLevel               `protobuf:"varint,8,opt,name=ack_level,json=ackLevel,proto3,enum=groupcast.group.v1.AckLevel" json:"ack_level,omitempty"`
 	SlowMember  *SlowMemberPolicy      `protobuf:"bytes,9,opt,name=slow_member,json=slowMember,proto3" json:"slow_member,omitempty"`
 	// How long the delivery may take; members that are not COMPLETE then are FAILED(deadline).
-	// Zero means no limit.
+	// Zero means that the group's policy decides; without it, and for a stream, no limit.
 	Deadline *durationpb.Duration `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// How long agents hold an object for members that join late; zero means ten minutes.
+	// How long agents hold an object for members that join late. Zero means that the group's policy decides; without it, ten minutes.
 	Keep *durationpb.Duration `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
 	// The most that the sender sends, in bytes per second; zero means no limit. Agents are not bounded: what
 	// they have, they send to each child as fast as its link takes it.

@@ -562,7 +562,12 @@ type Policy struct {
 	// as is a member without a zone with agents. Zero means 2 ms.
 	ClusterThreshold *durationpb.Duration `protobuf:"bytes,9,opt,name=cluster_threshold,json=clusterThreshold,proto3" json:"cluster_threshold,omitempty"`
 	// Members may offer to relay what is delivered in this group, as session agents of their own.
-	MembersRelay  bool `protobuf:"varint,10,opt,name=members_relay,json=membersRelay,proto3" json:"members_relay,omitempty"`
+	MembersRelay bool `protobuf:"varint,10,opt,name=members_relay,json=membersRelay,proto3" json:"members_relay,omitempty"`
+	// How long agents hold an object of a delivery that does not say so, for members that join late: 24 hours at most. Zero means ten
+	// minutes.
+	Keep *durationpb.Duration `protobuf:"bytes,11,opt,name=keep,proto3" json:"keep,omitempty"`
+	// How long a delivery may take that does not say so; a stream may take any time all the same. Zero means no limit.
+	Deadline      *durationpb.Duration `protobuf:"bytes,12,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +670,20 @@ func (x *Policy) GetMembersRelay() bool {
 		return x.MembersRelay
 	}
 	return false
+}
+
+func (x *Policy) GetKeep() *durationpb.Duration {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *Policy) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 // Group is a named set of members with a policy.
@@ -1506,7 +1525,7 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"maxMembers\x12%\n" +
 	"\x0emax_deliveries\x18\x02 \x01(\rR\rmaxDeliveries\x12(\n" +
 	"\x10max_object_bytes\x18\x03 \x01(\x04R\x0emaxObjectBytes\x12/\n" +
-	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xec\x04\n" +
+	"\x14max_bytes_per_second\x18\x04 \x01(\x04R\x11maxBytesPerSecond\"\xd2\x05\n" +
 	"\x06Policy\x12=\n" +
 	"\rallowed_roles\x18\x01 \x03(\x0e2\x18.groupcast.group.v1.RoleR\fallowedRoles\x12B\n" +
 	"\fcontrol_mode\x18\x02 \x01(\x0e2\x1f.groupcast.group.v1.ControlModeR\vcontrolMode\x129\n" +
@@ -1522,7 +1541,9 @@ const file_groupcast_group_v1_group_proto_rawDesc = "" +
 	"congestion\x12F\n" +
 	"\x11cluster_threshold\x18\t \x01(\v2\x19.google.protobuf.DurationR\x10clusterThreshold\x12#\n" +
 	"\rmembers_relay\x18\n" +
-	" \x01(\bR\fmembersRelay\"\xb8\x02\n" +
+	" \x01(\bR\fmembersRelay\x12-\n" +
+	"\x04keep\x18\v \x01(\v2\x19.google.protobuf.DurationR\x04keep\x125\n" +
+	"\bdeadline\x18\f \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"\xb8\x02\n" +
 	"\x05Group\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x06policy\x18\x02 \x01(\v2\x1a.groupcast.group.v1.PolicyR\x06policy\x12\x12\n" +
@@ -1682,37 +1703,39 @@ var file_groupcast_group_v1_group_proto_depIdxs = []int32{
 	4,  // 8: groupcast.group.v1.Policy.data_plane:type_name -> groupcast.group.v1.DataPlane
 	5,  // 9: groupcast.group.v1.Policy.congestion:type_name -> groupcast.group.v1.Congestion
 	24, // 10: groupcast.group.v1.Policy.cluster_threshold:type_name -> google.protobuf.Duration
-	9,  // 11: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
-	25, // 12: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
-	25, // 13: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
-	9,  // 14: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	10, // 15: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 16: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 17: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
-	9,  // 18: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
-	26, // 19: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
-	10, // 20: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
-	10, // 21: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
-	23, // 22: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
-	6,  // 23: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
-	10, // 24: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
-	11, // 25: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
-	13, // 26: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
-	15, // 27: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
-	17, // 28: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
-	19, // 29: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
-	21, // 30: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
-	12, // 31: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
-	14, // 32: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
-	16, // 33: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
-	18, // 34: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
-	20, // 35: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
-	22, // 36: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
-	31, // [31:37] is the sub-list for method output_type
-	25, // [25:31] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	24, // 11: groupcast.group.v1.Policy.keep:type_name -> google.protobuf.Duration
+	24, // 12: groupcast.group.v1.Policy.deadline:type_name -> google.protobuf.Duration
+	9,  // 13: groupcast.group.v1.Group.policy:type_name -> groupcast.group.v1.Policy
+	25, // 14: groupcast.group.v1.Group.create_time:type_name -> google.protobuf.Timestamp
+	25, // 15: groupcast.group.v1.Group.update_time:type_name -> google.protobuf.Timestamp
+	9,  // 16: groupcast.group.v1.CreateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	10, // 17: groupcast.group.v1.CreateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 18: groupcast.group.v1.GetGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 19: groupcast.group.v1.ListGroupsResponse.groups:type_name -> groupcast.group.v1.Group
+	9,  // 20: groupcast.group.v1.UpdateGroupRequest.policy:type_name -> groupcast.group.v1.Policy
+	26, // 21: groupcast.group.v1.UpdateGroupRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10, // 22: groupcast.group.v1.UpdateGroupResponse.group:type_name -> groupcast.group.v1.Group
+	10, // 23: groupcast.group.v1.WatchGroupsResponse.snapshot:type_name -> groupcast.group.v1.Group
+	23, // 24: groupcast.group.v1.WatchGroupsResponse.changes:type_name -> groupcast.group.v1.GroupChange
+	6,  // 25: groupcast.group.v1.GroupChange.type:type_name -> groupcast.group.v1.ChangeType
+	10, // 26: groupcast.group.v1.GroupChange.group:type_name -> groupcast.group.v1.Group
+	11, // 27: groupcast.group.v1.GroupService.CreateGroup:input_type -> groupcast.group.v1.CreateGroupRequest
+	13, // 28: groupcast.group.v1.GroupService.GetGroup:input_type -> groupcast.group.v1.GetGroupRequest
+	15, // 29: groupcast.group.v1.GroupService.ListGroups:input_type -> groupcast.group.v1.ListGroupsRequest
+	17, // 30: groupcast.group.v1.GroupService.UpdateGroup:input_type -> groupcast.group.v1.UpdateGroupRequest
+	19, // 31: groupcast.group.v1.GroupService.DeleteGroup:input_type -> groupcast.group.v1.DeleteGroupRequest
+	21, // 32: groupcast.group.v1.GroupService.WatchGroups:input_type -> groupcast.group.v1.WatchGroupsRequest
+	12, // 33: groupcast.group.v1.GroupService.CreateGroup:output_type -> groupcast.group.v1.CreateGroupResponse
+	14, // 34: groupcast.group.v1.GroupService.GetGroup:output_type -> groupcast.group.v1.GetGroupResponse
+	16, // 35: groupcast.group.v1.GroupService.ListGroups:output_type -> groupcast.group.v1.ListGroupsResponse
+	18, // 36: groupcast.group.v1.GroupService.UpdateGroup:output_type -> groupcast.group.v1.UpdateGroupResponse
+	20, // 37: groupcast.group.v1.GroupService.DeleteGroup:output_type -> groupcast.group.v1.DeleteGroupResponse
+	22, // 38: groupcast.group.v1.GroupService.WatchGroups:output_type -> groupcast.group.v1.WatchGroupsResponse
+	33, // [33:39] is the sub-list for method output_type
+	27, // [27:33] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_group_v1_group_proto_init() }
