@@ -47,10 +47,14 @@ func (n *Net) Crowd(agent string, connections int) (leave func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var crowd sync.WaitGroup
 	there := make(chan struct{}, connections)
+	dialling := make(chan struct{}, 16) // each takes a thread
 	for range connections {
 		crowd.Go(func() {
 			for first := true; ctx.Err() == nil; first = false {
-				if conn, err := n.dialData(agent); err == nil {
+				dialling <- struct{}{}
+				conn, err := n.dialData(agent)
+				<-dialling
+				if err == nil {
 					stop := context.AfterFunc(ctx, func() { conn.Close() })
 					if first {
 						there <- struct{}{}
