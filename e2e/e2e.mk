@@ -35,7 +35,7 @@ gather: ## a gatherer under kills, lies, full disks and links that change, with 
 	CI=1 go test -count=1 -timeout 20m -v ./e2e/gather
 
 .PHONY: replicas
-replicas: ## replication through the managers on two LANs, and of partitions through loss and kills (root, loop devices)
+replicas: ## replication through the managers on two LANs, and of partitions through loss and kills (root, loop devices): GROUPCAST_PARTITION=1GiB
 	go test -count=1 -timeout 20m -v ./e2e/replicas
 
 .PHONY: envoy
