@@ -73,6 +73,53 @@ func deliver(source *object.Source, landing *object.Landing, upTo uint64, next f
 	return nil
 }
 
+// deliverAhead does the same, but every other piece lands before the one in front of it, where it can.
+func deliverAhead(source *object.Source, landing *object.Landing, upTo uint64, next func(most int64) int64) error {
+	reader := source.NewReader()
+	defer reader.Close()
+	read := func(offset, count uint64) ([]byte, error) {
+		p := make([]byte, 0, count)
+		for len(p) < cap(p) {
+			from, readable, err := reader.Section(offset + uint64(len(p)))
+			if err != nil {
+				return nil, err
+			}
+			part := p[len(p):min(cap(p), len(p)+int(readable))]
+			if _, err := io.ReadFull(from, part); err != nil {
+				return nil, err
+			}
+			p = p[:len(p)+len(part)]
+		}
+		return p, nil
+	}
+	for offset := landing.Offset(); offset < upTo; offset = landing.Offset() {
+		first := uint64(next(int64(upTo - offset)))
+		second := uint64(next(int64(upTo - offset - first)))
+		now, err := read(offset, first)
+		if err != nil {
+			return err
+		}
+		later, err := read(offset+first, second)
+		if err != nil {
+			return err
+		}
+		taken, err := landing.Ahead(offset+first, later)
+		if err != nil {
+			return err
+		}
+		if _, err := landing.Write(now); err != nil {
+			return err
+		}
+		if !taken {
+			continue
+		}
+		if err := landing.Adopt(second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func whole(most int64) int64 { return most }
 
 // plant makes a tree: paths that end in a slash are directories.

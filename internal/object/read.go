@@ -45,11 +45,15 @@ func (s *Source) nameAt(offset uint64) string {
 	return s.layout.entries[index].path
 }
 
-// Hole is a range of a file that has no blocks on disk: zeros.
+// Hole is a range of a file that has no blocks on disk, and is long enough to matter: zeros.
 type Hole struct{ First, End uint64 }
 
-// maxHoles is how many holes are told of; what comes after them is read.
-const maxHoles = 1 << 16
+const (
+	// leastHole is of how many bytes a hole is told. A shorter one is read.
+	leastHole = 64 << 10
+	// maxHoles is how many holes are told of; what comes after them is read.
+	maxHoles = 1 << 20
+)
 
 // Holes returns the holes of all files, as far as their file systems tell.
 func (s *Source) Holes() (holes []Hole, err error) {
@@ -86,14 +90,21 @@ func (s *Source) appendHoles(holes []Hole, file *os.File, e *entry) []Hole {
 			return holes // it does not tell, or there is none
 		}
 		at, err = file.Seek(first, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return append(holes, Hole{e.start + uint64(first), e.start + e.size})
+		isLast := errors.Is(err, unix.ENXIO)
+		if err != nil && !isLast {
+			return holes
 		}
-		if err != nil {
+		hole := Hole{e.start + uint64(first), e.start + e.size}
+		if !isLast {
+			hole.End = e.start + min(uint64(at), e.size)
+		}
+		if hole.End-hole.First >= leastHole {
+			holes = append(holes, hole)
+		}
+		if isLast {
 			return holes
 		}
 		s.pulse.Beat()
-		holes = append(holes, Hole{e.start + uint64(first), e.start + min(uint64(at), e.size)})
 	}
 	return holes
 }

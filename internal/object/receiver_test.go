@@ -82,7 +82,11 @@ func receiveOne(random *rand.Rand, from, to, name string, generation int) error 
 			upTo = landing.Offset() + random.Uint64N(upTo-landing.Offset()+1)
 		}
 		pieces := func(most int64) int64 { return min(most, 1+random.Int64N(100<<10)) }
-		if err := deliver(source, landing, upTo, pieces); err != nil {
+		send := deliver
+		if random.IntN(2) == 0 {
+			send = deliverAhead
+		}
+		if err := send(source, landing, upTo, pieces); err != nil {
 			return err
 		}
 		if upTo < source.Info().Length {

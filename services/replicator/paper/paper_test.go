@@ -298,7 +298,7 @@ func TestNobodyListens(t *testing.T) {
 		_, err := c.sender().SendFile(t.Context(), c.file(1000_000))
 		return err
 	})
-	if took := time.Since(began); !errors.Is(err, paper.ErrNobodyListens) || took > 10*time.Second {
+	if took := time.Since(began); !errors.Is(err, paper.ErrNobodyListens) || took > 6*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// recent is how many blocks are held in memory for repairs.
-	recent = 64
+	// recentBytes is how many bytes of blocks are held in memory for repairs: what is sent within a tenth of a second at 1 Gbit/s.
+	recentBytes = 16 << 20
 	// readAhead is how many blocks are read at once that follow what was read last.
 	readAhead = 4
 	// readPatience is how long nothing else is done while a block is read, as by a disk that turns.
@@ -121,7 +121,7 @@ func (r *reader) begin(block uint32) {
 
 // buffer returns room for a block: that of the one that was read first, if enough are held.
 func (r *reader) buffer() []byte {
-	if len(r.order) < recent {
+	if uint64(len(r.order)+1)*r.shape.Block() <= recentBytes || len(r.order) < readAhead {
 		return make([]byte, r.shape.Block())
 	}
 	oldest := r.order[0]

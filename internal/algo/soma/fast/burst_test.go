@@ -24,9 +24,29 @@ func TestBurstsDetachNobody(t *testing.T) {
 			isDetached = isDetached || n.sender.Member(2).Detached
 		}
 		n.wantComplete()
-		t.Logf("%.3f of the line; %d sent again, %d lost; %+v", share(n, mbit100), n.repairs, n.lost, n.sender.Counts())
 		if isDetached {
 			t.Error("the one with bursts was detached")
+		}
+		if n.repairs*2 > n.lost*3 {
+			t.Errorf("%d packets were lost, and %d sent again", n.lost, n.repairs)
+		}
+	}
+}
+
+// C35: whatever share is lost in bursts, at all members, what is sent again stays near it.
+func TestRepairsFollowBursts(t *testing.T) {
+	for share, most := range map[float64]float64{0.001: 2, 0.01: 1.5, 0.05: 1.5, 0.2: 1.5} {
+		for _, length := range []float64{10, 100} {
+			n := begin(t, setting{length: 20e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, seed: 46, cable: func(i int) cable {
+				c := lan(mbit100)(i)
+				c.burst = burst{start: share / (1 - share) / length, length: length}
+				return c
+			}, change: func(s *fast.Settings) { s.Patience = time.Minute }})
+			n.run(10 * time.Minute)
+			n.wantComplete()
+			if again := float64(n.repairs) / float64(max(n.lost, 1)); again > most {
+				t.Errorf("with a loss of %g in bursts of %.0f, %.2f packets were sent again for each that was lost, want %g", share, length, again, most)
+			}
 		}
 	}
 }

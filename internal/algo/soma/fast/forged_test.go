@@ -231,3 +231,26 @@ func TestStrangersAreWaitedForTogether(t *testing.T) {
 	n.run(time.Second)
 	n.wantComplete(again.id)
 }
+
+// C42: one member of four takes everything, asks for nothing, and says that nothing comes to it. The others have everything about as early
+// as without it.
+func TestWhoSaysThatAllIsLostSlowsNobody(t *testing.T) {
+	for name, slow := range map[string]fast.Slow{"pace": fast.Pace, "detach": fast.Detach} {
+		t.Run(name, func(t *testing.T) {
+			took := func(tamper func(*wire.Reported)) (last time.Duration) {
+				n := begin(t, setting{length: 200e6, members: 4, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 25, change: func(s *fast.Settings) { s.Slow = slow }})
+				n.tamper = tamper
+				n.run(10 * time.Minute)
+				n.wantComplete(1, 2, 3)
+				for _, m := range n.members[1:] {
+					last = max(last, m.finished.Sub(n.begun))
+				}
+				return last
+			}
+			calm := took(nil)
+			if beside := took(func(r *wire.Reported) { r.Received = 0 }); beside > calm*5/4 {
+				t.Errorf("the others have everything after %v, and after %v without it", beside, calm)
+			}
+		})
+	}
+}

@@ -64,9 +64,12 @@ type member struct {
 	missed    int           // packets that did not come to it, as it has told since it was judged last
 	earlier   int           // and in the span before: what it asks for may have been lost then
 	greedy    int           // spans in a row in which it asked for far more than others
+	whole     int           // packets of whole blocks that it asked for since it was judged last, and that can wait
+	unasked   int           // spans in a row in which it said that much is lost, and asked for little of it
 	heads     uint32        // blocks of the head that it had be sent again
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
+	late      time.Duration // how long a question waited for it, smoothed: its disk holds it up, or its processor
 }
 
 // tell counts what came of what was sent, and returns the share that was lost when that is

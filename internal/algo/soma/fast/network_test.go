@@ -59,46 +59,28 @@ type node struct {
 	finished time.Time
 	have     map[uint32]bool
 	settles  time.Duration // how long it takes until all is on disk
+	disk     float64       // bytes per second that it takes of what comes; zero is without end
+	free     time.Time     // when it has taken what has come
 	wake     time.Time
 }
 
-// cable carries packets at a rate, after a queue.
-type cable struct {
-	rate  float64 // bytes per second; zero is without end
-	queue int     // packets that fit
-	delay time.Duration
-	loss  float64
-	burst burst
-	dup   float64
-	shake time.Duration // how much later some packets are
-	cut   bool
-	most  int // bytes of the largest packet that passes; zero is any
-	free  time.Time
-	drops int
-}
+// socketRoom is how many bytes may wait for a member that takes them more slowly than they come.
+const socketRoom = 2 << 20
 
-// burst is the Gilbert model: a good state that loses nothing, and a bad one that loses everything. That ends after burstMost in any
-// case: where next to nothing is sent it would last for ever.
-type burst struct {
-	start  float64 // probability with which a packet begins a bad one
-	length float64 // packets in it in the mean, at least 1
-	isOn   bool
-	began  time.Time
-}
-
-const burstMost = 240 * time.Millisecond
-
-// loses goes on by a packet, and reports whether that is lost.
-func (b *burst) loses(random *rand.Rand, now time.Time) bool {
-	switch {
-	case b.start == 0:
-		return false
-	case b.isOn:
-		b.isOn = random.Float64() >= 1/b.length && now.Sub(b.began) < burstMost
-	default:
-		b.isOn, b.began = random.Float64() < b.start, now
+// takes does something with a packet once a member has taken what came before it, unless there is no room for it.
+func (m *node) takes(n *network, size int, do func()) {
+	if m.disk == 0 {
+		do()
+		return
 	}
-	return b.isOn
+	if m.free.Before(n.now) {
+		m.free = n.now
+	}
+	if m.free.Sub(n.now).Seconds()*m.disk > socketRoom {
+		return
+	}
+	m.free = m.free.Add(time.Duration(float64(size) / m.disk * float64(time.Second)))
+	n.at(m.free, do)
 }
 
 type event struct {
@@ -205,35 +187,6 @@ func (n *world) at(when time.Time, do func()) {
 	heap.Push(&n.events, event{when, n.order, do})
 }
 
-// carry brings a packet through a cable, perhaps.
-func (n *world) carry(c *cable, size int, do func()) (arrives bool) {
-	if c.cut || c.most > 0 && size > c.most || c.loss > 0 && n.random.Float64() < c.loss || c.burst.loses(n.random, n.now) {
-		return false
-	}
-	leaves := n.now
-	if c.rate > 0 {
-		takes := time.Duration(float64(size) / c.rate * float64(time.Second))
-		if c.free.Before(n.now) {
-			c.free = n.now
-		}
-		if c.queue > 0 && c.free.Sub(n.now).Seconds() > float64(c.queue*(datagram+28))/c.rate {
-			c.drops++
-			return false
-		}
-		c.free = c.free.Add(takes)
-		leaves = c.free
-	}
-	leaves = leaves.Add(c.delay)
-	if c.shake > 0 && n.random.IntN(10) == 0 {
-		leaves = leaves.Add(time.Duration(n.random.Int64N(int64(c.shake))))
-	}
-	n.at(leaves, do)
-	if c.dup > 0 && n.random.Float64() < c.dup {
-		n.at(leaves.Add(time.Millisecond), do)
-	}
-	return true
-}
-
 // act has the sender do all that it wants to do now.
 func (n *network) act() {
 	for range 100000 {
@@ -271,7 +224,7 @@ func (n *network) perform(d fast.Decision) {
 			n.multicast(datagram+28, d.Repair, d.Number+uint64(i), d.Block, wire.PacketsPerBlock+d.First+i)
 		}
 	case fast.SendZero:
-		n.toAll(70, func(m *node) {
+		n.toAll(70, func(m *node, _ time.Time) {
 			if m.r.Came(d.Number) {
 				for block := d.Block; block < d.Block+uint32(d.Count); block++ {
 					if !m.r.Has(block) {
@@ -285,9 +238,9 @@ func (n *network) perform(d fast.Decision) {
 			n.forged(d)
 			return
 		}
-		n.toAll(116, func(m *node) {
+		n.toAll(116, func(m *node, came time.Time) {
 			if m.r.Came(d.Number) {
-				m.r.Polled(d.Poll, d.Number, n.now)
+				m.r.Polled(d.Poll, d.Number, came)
 			}
 		})
 	case fast.SendSeal:
@@ -320,14 +273,17 @@ func (n *network) forged(d fast.Decision) {
 	}
 }
 
-func (n *network) toAll(size int, do func(m *node)) {
+func (n *network) toAll(size int, do func(m *node, came time.Time)) {
 	n.carry(n.uplink, size, func() {
 		for _, m := range n.members {
 			n.carry(m.cable, size, func() {
-				if !m.isDead {
-					do(m)
-					m.look(n)
-				}
+				came := n.now
+				m.takes(n, size, func() {
+					if !m.isDead {
+						do(m, came)
+						m.look(n)
+					}
+				})
 			})
 		}
 	})
@@ -345,23 +301,28 @@ func (n *network) multicast(size int, isRepair bool, number uint64, block uint32
 				continue
 			}
 			arrives := n.carry(m.cable, size, func() {
-				if m.isDead || !m.r.Came(number) {
-					return
-				}
-				if !m.r.Wants(block, index) {
-					m.r.Refused(block)
-					return
-				}
-				if m.r.Took(block, index) {
-					m.whole(n, block)
-				}
-				m.look(n)
+				m.takes(n, size, func() { m.packet(n, number, block, index) })
 			})
 			if !arrives && !m.cable.cut {
 				n.lost++
 			}
 		}
 	})
+}
+
+// packet is that one comes to a member.
+func (m *node) packet(n *network, number uint64, block uint32, index int) {
+	if m.isDead || !m.r.Came(number) {
+		return
+	}
+	if !m.r.Wants(block, index) {
+		m.r.Refused(block)
+		return
+	}
+	if m.r.Took(block, index) {
+		m.whole(n, block)
+	}
+	m.look(n)
 }
 
 // whole is a block's arrival: the oracle of what a member has.

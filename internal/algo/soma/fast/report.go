@@ -76,6 +76,9 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	m.roundTrip += (roundTrip - m.roundTrip) / 4
 	m.waits = roundTrip - m.base.note(roundTrip, now)
 	m.delay += (m.waits - m.delay) / 4
+	if s.polls.answers(id, s) {
+		m.late += (min(r.Held, mostLate) - m.late) / 8
+	}
 	answer := Answer{Waited: m.waits}
 	if m.answered > 0 && number > m.number {
 		passed := number - m.number
@@ -85,7 +88,9 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		m.missed += int(passed - came)
 		m.perSend += (at.Sub(m.sentAt)/time.Duration(passed) - m.perSend) / 4
 		answer.PerSend = m.perSend
-		s.breaker.note(passed, came)
+		if m.counts() {
+			s.breaker.note(passed, came)
+		}
 	}
 	if m.answered == 0 {
 		m.first, m.firstReceived = number, r.Received
@@ -210,6 +215,7 @@ func (s *Sender) runs(m *member, poll, first, count, near uint32) (asked int) {
 		case isHead && s.repair.begins(poll, block):
 			m.heads++
 		case !isHead:
+			m.whole += bits.OnesCount64(all)
 			s.repair.run(poll, block)
 			continue
 		}

@@ -90,3 +90,16 @@ func TestGapsAreClosedSoon(t *testing.T) {
 	n.run(time.Minute)
 	n.wantComplete()
 }
+
+// With detach, a member whose disk takes a sixth of what the network brings is served last, although packets wait nowhere on their way.
+func TestSlowDiskIsDetached(t *testing.T) {
+	n := begin(t, setting{length: 300e6, members: 3, uplink: cable{rate: mbit1000, queue: 400}, cable: lan(mbit1000), seed: 24, change: func(s *fast.Settings) { s.Slow = fast.Detach }})
+	n.members[2].disk = 20e6
+	n.run(time.Minute)
+	n.wantComplete()
+	for _, m := range n.members[:2] {
+		if took := m.finished.Sub(n.begun); took > 5*time.Second {
+			t.Errorf("member %d had everything after %v", m.id, took)
+		}
+	}
+}

@@ -21,8 +21,11 @@ const (
 	lossySpans = 5
 	// askedTwice is how often a member may ask for what it has told that it did not get: repairs are lost, too.
 	askedTwice = 2
-	// slower is how much longer packets wait on the way to a slow member than to any other.
-	slower = 4
+	// slower is how much longer packets wait on the way to a slow member than to any other, or questions at it for their answer. There they
+	// have to wait for leastLate at least: a busy machine is no slow one. No more than mostLate counts.
+	slower    = 4
+	leastLate = 50 * time.Millisecond
+	mostLate  = time.Second
 )
 
 // watch looks which members are silent, which are slow, and whether the network carries anything.
@@ -108,8 +111,8 @@ func (s *Sender) another() {
 	}
 }
 
-// judge detaches a member that asks for far more than all others and, if that is wanted,
-// one that is far slower. It gets what it misses when the others have everything.
+// judge detaches a member that asks for far more than all others, one that says for long that much is lost and asks for next to nothing of
+// that, and, if that is wanted, one that is far slower. It gets what it misses when the others have everything.
 func (s *Sender) judge(now time.Time) {
 	sent := s.counts.Packets - s.sent
 	if now.Sub(s.judged) < judgeSpan || sent < judgeLeast {
@@ -125,16 +128,19 @@ func (s *Sender) judge(now time.Time) {
 		if m.greedy++; !isGreedy(m, all, sent) {
 			m.greedy = 0
 		}
+		if m.unasked++; m.lost <= flooded || askedTwice*askedTwice*(m.wanted+m.whole) >= m.missed+m.earlier {
+			m.unasked = 0
+		}
 		isHonest := m.lost > crowded || m.wanted <= askedTwice*(m.missed+m.earlier)
 		isLossy := isHonest && m.greedy < lossySpans
-		if len(all) > 1 && (m.greedy > 0 && !isLossy || s.set.Slow == Detach && isSlow(m, all)) {
+		if len(all) > 1 && (m.greedy > 0 && !isLossy || m.unasked >= lossySpans || s.set.Slow == Detach && isSlow(m, all)) {
 			m.detached = true
 			s.window.Again()
 			break
 		}
 	}
 	for _, m := range s.members {
-		m.missed, m.earlier = 0, m.missed
+		m.missed, m.earlier, m.whole = 0, m.missed, 0
 		if m.wanted -= int(modest * float64(sent)); !m.detached || m.wanted < 0 {
 			m.wanted = 0
 		}
@@ -155,12 +161,10 @@ func (s *Sender) indulges(m *member, asked int) bool {
 }
 
 func isSlow(m *member, all []*member) bool {
-	for _, other := range all {
-		if other != m && slower*other.delay > m.delay {
-			return false
-		}
+	isFarMore := func(least time.Duration, of func(*member) time.Duration) bool {
+		return of(m) > least && !slices.ContainsFunc(all, func(other *member) bool { return other != m && slower*of(other) > of(m) })
 	}
-	return m.delay > leastDelay
+	return isFarMore(leastDelay, func(m *member) time.Duration { return m.delay }) || isFarMore(leastLate, func(m *member) time.Duration { return m.late })
 }
 
 // attach has the detached be paced by when all others have everything, or are gone.
