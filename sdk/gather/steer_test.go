@@ -28,6 +28,7 @@ type steering struct {
 	security identity.TLS
 	port     net.Listener
 	told     chan *gatherv1.AttachResponse
+	paused   string // why the client is to pause
 	to       *os.File
 	serving  sync.WaitGroup
 
@@ -181,7 +182,7 @@ func (s *steered) Recv() (*gatherv1.AttachResponse, error) {
 // directs tells the client how many connections to have, and waits until it has them.
 func (s *steering) directs(connections int) {
 	s.Helper()
-	s.told <- &gatherv1.AttachResponse{Session: "s", Connections: uint32(connections)}
+	s.told <- &gatherv1.AttachResponse{Session: "s", Connections: uint32(connections), Paused: s.paused}
 	has := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -194,8 +195,8 @@ func (s *steering) directs(connections int) {
 	}
 }
 
-// A client has as many data connections as the gatherer says on the control stream, when that is more and when it is fewer, and
-// everything comes.
+// A client has as many data connections as the gatherer says on the control stream, when that is more and when it is fewer, sends
+// nothing while it is to pause, and everything comes.
 func TestClientHasTheConnectionsThatItIsTold(t *testing.T) {
 	gatherer, client := steer(t)
 	content := bytes.Repeat([]byte("sample "), 100_000)
@@ -209,7 +210,14 @@ func TestClientHasTheConnectionsThatItIsTold(t *testing.T) {
 	for _, connections := range []int{1, 4, 2} {
 		gatherer.directs(connections)
 	}
+	gatherer.paused = "queued"
+	gatherer.directs(3)
 	gatherer.say(func(answer *link.Answer) { answer.Credit = uint64(len(content)) })
+	time.Sleep(200 * time.Millisecond) // in which all would come
+	if came, err := gatherer.to.Stat(); err != nil || came.Size() > 0 {
+		t.Errorf("%d bytes come while the client is to pause: %v", came.Size(), err)
+	}
+	gatherer.told <- &gatherv1.AttachResponse{Session: "s", Connections: 2}
 	must(t, <-uploaded)
 	if came, err := os.ReadFile(gatherer.to.Name()); err != nil || !bytes.Equal(came, content) {
 		t.Errorf("%d bytes came of %d, or other ones: %v", len(came), len(content), err)

@@ -52,7 +52,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_upload_seconds", Help: "How long uploads took that are finished, from when they were opened, or opened again.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 20),
 		}),
 		established: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "groupcast_gatherer_establishment_seconds", Help: "How long data connections took from when they were accepted until they were let in: the handshake of TLS, and who they are. The handshake of TCP, a round trip, comes before.",

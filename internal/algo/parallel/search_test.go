@@ -80,6 +80,19 @@ func TestSearchMultipliesByTheLargerShare(t *testing.T) {
 	wantSearch(t, parallel.NewSearch(8), 200*time.Millisecond, []float64{.9, .8}, []int{6, 6})
 }
 
+// (IV) with α = 1 where throughput has never risen, and "no higher" counts as a decrease: (II) N = 2·.5 = 1, (III) α = 1 makes 2. .5 is
+// less than .6: (V) β = max(1/2, .5) makes 1, (VI) α = [1/.5] = 2 makes 3. .6 is more: α = [1/.6] = 1 makes 4. (II) 4·.5 = 2, (III) 3. .6
+// is no more than .6: (V) β = max(2/3, .6) makes 2, and α = 1 makes 3 again.
+func TestSearchThatHasNotRisenGoesOn(t *testing.T) {
+	wantSearch(t, parallel.NewSearch(2), 100*time.Millisecond, []float64{.6, .5, .6}, []int{2, 3, 4})
+	wantSearch(t, parallel.NewSearch(4), 100*time.Millisecond, []float64{.6, .6}, []int{3, 3})
+}
+
+// Where nothing comes, α would be without end: there are as many connections as may be.
+func TestSearchWithoutThroughput(t *testing.T) {
+	wantSearch(t, parallel.NewSearch(2), 100*time.Millisecond, []float64{0}, []int{16})
+}
+
 // Whatever is seen, there is at least one connection, and no more than allowed.
 func TestSearchStaysWithinBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -96,7 +96,7 @@ func damping(all []*history, seen summary) float64 {
 }
 
 // spread divides a client's window among its connections: evenly, but what one does not use
-// goes to others. A connection that may be a short one keeps what it was given at first.
+// goes to others. A connection that may be a short one keeps what it was told at its first step.
 func (h *history) spread(bytes float64, first int, share *Share) {
 	connections := h.client.Connections
 	if len(connections) == 0 {
