@@ -37,8 +37,8 @@ type ReceiveOptions struct {
 	// Fresh is how old a datagram may be when it comes here; an older one counts as late. The sender's bound holds, too, if it is less.
 	// 0 leaves it at the sender's.
 	Fresh time.Duration
-	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one: until then their
-	// senders wait. 0 is as many as this process may open files for.
+	// AtOnce is how many deliveries are received at once at most. The latest come first, and others as the caller takes one: until then, for
+	// an hour at most, their senders wait. 0 is as many as this process may open files for.
 	AtOnce int
 	// Once is for a program that receives one delivery and leaves. Others that are sent to this member are refused at once, so that their
 	// senders do not wait for it.

@@ -84,6 +84,7 @@ func (g *groupcast) left(l Link) Rate {
 	if l.Rate == 0 {
 		return 0
 	}
+	g.others = min(g.others, l.Rate) // what is beyond that went another way
 	return max(l.Rate-g.others, l.Rate/20)
 }
 

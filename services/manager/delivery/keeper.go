@@ -360,7 +360,7 @@ func (k *keeper) member(delivery view.Delivery, name string, now time.Time) memb
 	m := memberFacts{name: name, final: k.finalState(delivery, name)}
 	id := placement.MemberID(name)
 	m.hasAll, m.evicted, m.aloneSince = k.progress.hasAll(id), k.progress.isGivenUp(id, k.tree), k.progress.aloneSince(id, now)
-	m.queued = k.progress.nodes[id].reported().GetQueued()
+	m.queuedSince = k.progress.queuedSince(id, now)
 	if _, joined := k.desk.view.Member(k.group, name); joined {
 		return m
 	}

@@ -63,6 +63,7 @@ type nodeProgress struct {
 	hurried   bool            // the delivery is about to be looked at for what came too often
 
 	readySince time.Time               // since when it takes something after it was paused; not of datagrams
+	queued     time.Time               // since when it waits for its turn at its program; zero if it does not
 	lacksSince time.Time               // since when it lacks something that its feeder has; zero if it lacks nothing
 	missed     int                     // of datagrams: how often its feeder reported more since more came here
 	unfed      int                     // how often it moved because it got nothing; of datagrams, since it last got them for long
@@ -229,9 +230,20 @@ func (p *progress) noteReady(node *nodeProgress, report *groupv1.DeliveryReport,
 	if node.report.GetPaused() && !report.GetPaused() && !p.datagrams {
 		node.readySince = now
 	}
-	if node.report.GetQueued() && !report.GetQueued() {
-		p.moved = now
+	switch {
+	case !report.GetQueued() && !node.queued.IsZero():
+		p.moved, node.queued, node.missed, node.lacksSince = now, time.Time{}, 0, time.Time{}
+	case report.GetQueued() && node.queued.IsZero():
+		node.queued = now
 	}
+}
+
+// queuedSince returns since when a member waits for its turn at its program; zero if it does not, or has not been heard of lately.
+func (p *progress) queuedSince(id identity.ID, now time.Time) (since time.Time) {
+	if node := p.nodes[id]; node != nil && now.Sub(node.at) < reportPatience {
+		since = node.queued
+	}
+	return since
 }
 
 // noteFull notes since when a node's disk has no room.

@@ -17,6 +17,8 @@ const (
 	// BusyPatience takes the place of StuckPatience where an agent of the delivery is feeding others, so that it may
 	// only be overloaded, and where all is sealed and nobody reports trouble, so that somebody hangs.
 	BusyPatience = 5 * StuckPatience
+	// QueuePatience is how long a member may wait for its turn at its program. Agents keep what is sent to it meanwhile.
+	QueuePatience = time.Hour
 	// AlonePatience is how long nobody at all may have got more where a member has reached no agent for StuckPatience: others may wait for it.
 	AlonePatience = 15 * time.Second
 	// HandoverPatience is how long what a sender has sealed may take to reach its
@@ -61,7 +63,7 @@ type memberFacts struct {
 	aloneSince   time.Time // it reached no agent at the last attempt, nor since then; zero if it did
 	hasAll       bool      // it has all that was sealed
 	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
-	queued       bool      // it waits for its turn at its program
+	queuedSince  time.Time // it waits for its turn at its program; zero if it does not
 }
 
 // waits reports whether the outcome waits for the member.
@@ -71,7 +73,7 @@ func (m memberFacts) waits() bool {
 
 // isReached reports whether a member waits for more from an agent that it has reached.
 func (m memberFacts) isReached() bool {
-	return m.waits() && !m.hasAll && !m.left && !m.expelled && !m.queued && m.unknownSince.IsZero() && m.aloneSince.IsZero()
+	return m.waits() && !m.hasAll && !m.left && !m.expelled && m.queuedSince.IsZero() && m.unknownSince.IsZero() && m.aloneSince.IsZero()
 }
 
 // verdict is what is decided of a delivery.
@@ -149,6 +151,12 @@ func (f facts) each(v *verdict) {
 			v.failed[m.name] = failure{Left, "the member's identity was revoked"}
 		case m.evicted:
 			v.failed[m.name] = slow
+		case !m.queuedSince.IsZero():
+			if until := m.queuedSince.Add(QueuePatience); f.now.Before(until) {
+				v.wait(until)
+			} else {
+				v.failed[m.name] = hasNoTurn
+			}
 		case f.isAlone(m, v):
 			v.failed[m.name], v.alone = alone, true
 		}
@@ -163,6 +171,9 @@ func (f facts) each(v *verdict) {
 		}
 	}
 }
+
+// hasNoTurn is of a member whose program has let a delivery wait for too long: agents keep all of it meanwhile.
+var hasNoTurn = failure{Slow, "the member's program receives so many deliveries at once, and this one had to wait for its turn for " + QueuePatience.String()}
 
 // isAlone reports whether a member has reached no agent for long, where others have, and get no more either. They may wait for it: what a
 // member lacks that never comes takes all room of a cache, or all that may be under way end to end. While others get on, it has time to
@@ -208,7 +219,7 @@ func (f facts) stuck(v *verdict) {
 		cause.detail += "; " + f.apart + " at its data port"
 	}
 	for _, m := range f.members {
-		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && !m.queued && m.unknownSince.IsZero() {
+		if _, failed := v.failed[m.name]; m.waits() && !failed && !m.hasAll && m.queuedSince.IsZero() && m.unknownSince.IsZero() {
 			v.failed[m.name] = cause
 		}
 	}

@@ -117,7 +117,7 @@ func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
 		{"all, for long", facts{now: after(80), moved: after(20), members: []memberFacts{alone("x"), alone("y")}}, "x:no_path y:no_path; ended"},
 		{"others only check what they have", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "a", hasAll: true}}}, "due +1m20s"},
 		{"it only checks what it has", facts{now: after(79), moved: after(20), members: []memberFacts{under, {name: "x", aloneSince: after(10), hasAll: true}}}, "due +1m20s"},
-		{"the others wait for their turn", facts{now: after(79), moved: after(20), members: []memberFacts{{name: "a", queued: true}, alone("x")}}, "due +1m20s"},
+		{"the others wait for their turn", facts{now: after(79), moved: after(20), members: []memberFacts{{name: "a", queuedSince: after(30)}, alone("x")}}, "due +1m20s"},
 		{"the last one", facts{now: after(79), moved: after(20), members: []memberFacts{alone("x"), {name: "b", final: isComplete}}}, "due +1m20s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestWhoReachesNoAgentHoldsUpNobody(t *testing.T) {
 }
 
 func TestStuck(t *testing.T) {
-	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "queues", queued: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
+	members := []memberFacts{{name: "a"}, {name: "b"}, {name: "checks", hasAll: true}, {name: "c", final: isComplete}, {name: "u", unknownSince: after(1)}}
 	const nobody = ": no agent could feed the member"
 	for _, tt := range []struct {
 		name  string
@@ -377,6 +377,7 @@ func TestWhoHasItsTurnHasPatience(t *testing.T) {
 	}
 	at = at.Add(10 * BusyPatience)
 	wantFailed(&groupv1.DeliveryReport{Paused: true, Queued: true}, at, "m2")
+	wantFailed(&groupv1.DeliveryReport{Paused: true, Queued: true}, begun.Add(QueuePatience), "m1", "m2")
 	turn := at.Add(time.Second)
 	wantFailed(new(groupv1.DeliveryReport), turn)
 	if since := u.judge(turn, false).lacksSince(m1); since.Before(turn) {

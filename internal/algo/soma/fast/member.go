@@ -67,6 +67,7 @@ type member struct {
 	whole     int           // packets of whole blocks that it asked for since it was judged last, and that can wait
 	unasked   int           // spans in a row in which it said that much is lost, and asked for little of it
 	heads     uint32        // blocks of the head that it had be sent again
+	from      uint32        // the block that was to be sent when it joined
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
 	late      time.Duration // how long a question waited for it, smoothed: its disk holds it up, or its processor

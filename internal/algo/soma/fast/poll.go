@@ -26,6 +26,7 @@ type polls struct {
 	roundTrip time.Duration // to the slowest
 	least     time.Duration // between two that nobody waits for
 	slowest   ID
+	chosen    time.Time // when that was
 	memory    [pollMemory]struct {
 		number uint64
 		passed uint32
@@ -104,7 +105,7 @@ func (s *Sender) Linger(now, until time.Time) Decision {
 
 // asked is what a poll says.
 func (s *Sender) asked() wire.Polled {
-	count, slot := max(s.listeners(), 1), s.polls.roundTrip/4
+	count, slot := max(s.running(), 1), s.polls.roundTrip/4
 	if count > manyMembers {
 		// A repair has to come before the next would ask for it.
 		slot = max(200*time.Microsecond, s.polls.roundTrip*5/4)

@@ -96,7 +96,7 @@ func (r *repairs) begins(poll, block uint32) bool {
 
 // run notes that a member misses a whole block, and can wait.
 func (r *repairs) run(poll uint32, block uint32) {
-	if known := r.blocks[block]; known == nil || poll > known.poll {
+	if r.begins(poll, block) {
 		r.refill.add(block)
 	}
 }

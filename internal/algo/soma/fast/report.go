@@ -125,7 +125,7 @@ func (s *Sender) slowest(id ID) {
 	p := &s.polls
 	m, now := s.members[id], s.members[p.slowest]
 	if id == p.slowest || !now.counts() || m.roundTrip > now.roundTrip+now.roundTrip/4+500*time.Microsecond {
-		p.slowest, p.roundTrip = id, m.roundTrip
+		p.slowest, p.roundTrip = id, m.roundTrip // it was heard of just now
 	}
 }
 
@@ -163,7 +163,7 @@ func (m *member) conclude(r wire.Reported, root [wire.RootSize]byte, sealed bool
 
 // wants takes what a member asks for. What was not sent yet nobody can miss.
 func (s *Sender) wants(m *member, r wire.Reported, now time.Time) {
-	several, near := s.listeners() > 1, s.near(now)
+	several, near := s.listeners() > 1, max(s.near(now), m.from)
 	asked, runs := 0, uint32(runMost)
 	for _, w := range r.Wants {
 		switch {
@@ -209,6 +209,12 @@ const runMost = maxAsked
 func (s *Sender) runs(m *member, poll, first, count, near uint32) (asked int) {
 	for block := first; block < first+count; block++ {
 		all := s.set.all(block)
+		if zeros := s.zeros(block); zeros > 0 { // one word repairs all of them
+			s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
+			block += min(zeros, first+count-block) - 1
+			asked++
+			continue
+		}
 		switch isHead := block < s.set.Head && m.heads < askedTwice*s.set.Head; {
 		case block >= near:
 			asked += bits.OnesCount64(all)
@@ -222,6 +228,16 @@ func (s *Sender) runs(m *member, poll, first, count, near uint32) (asked int) {
 		s.repair.want(s.set.Shape, poll, wire.Want{Block: block, Need: uint8(bits.OnesCount64(all)), Missing: all}, false)
 	}
 	return asked
+}
+
+// running is how many have not ended, as far as is known.
+func (s *Sender) running() (count int) {
+	for _, m := range s.members {
+		if m.outcome == Running {
+			count++
+		}
+	}
+	return count
 }
 
 // listeners is how many want something.

@@ -103,3 +103,44 @@ func TestSlowDiskIsDetached(t *testing.T) {
 		}
 	}
 }
+
+// A member that has lost the word for many blocks of zeros is told again at once, by one datagram, and is detached for that as little as one
+// that has just come, and can wait for what was sent before.
+func TestNobodyIsDetachedForWhatIsTold(t *testing.T) {
+	const hole, between = 60, 20 // blocks
+	zeros := func(s *fast.Settings) {
+		for first := uint32(between); first+hole < s.Blocks(); first += hole + between {
+			s.Zeros = append(s.Zeros, fast.Extent{First: first, End: first + hole})
+		}
+	}
+	for _, rate := range []float64{mbit100, mbit1000} {
+		lossy := func(int) cable { return cable{rate: rate, queue: 400, delay: 100 * time.Microsecond, loss: 0.02} }
+		n := begin(t, setting{length: 2e9, members: 3, uplink: cable{rate: rate, queue: 400}, cable: lossy, seed: 26, change: zeros})
+		n.run(time.Second)
+		down := lossy(0)
+		n.join(&down)
+		for range 1000 {
+			n.run(100 * time.Millisecond)
+			for _, m := range n.members[:3] {
+				if n.sender.Member(m.id).Detached {
+					t.Fatalf("at %.0f Mbit/s member %d is detached", rate*8e-6, m.id)
+				}
+			}
+		}
+		n.wantComplete()
+	}
+}
+
+// One that has just come is not sent at once what was sent before it came, and is not detached for asking.
+func TestWhoJustCameCanWait(t *testing.T) {
+	n := begin(t, setting{length: 300e6, members: 2, uplink: cable{rate: mbit1000, queue: 400}, cable: lan(mbit1000), seed: 27})
+	n.run(500 * time.Millisecond)
+	down := lan(mbit1000)(0)
+	late, before := n.join(&down), n.repairs
+	n.run(500 * time.Millisecond)
+	if got := n.sender.Member(late.id); got.Detached || n.repairs > before+1000 || n.sender.Passed() == n.shape.Blocks() {
+		t.Errorf("%d packets were sent again at once, with %d of %d blocks sent; %+v", n.repairs-before, n.sender.Passed(), n.shape.Blocks(), got)
+	}
+	n.run(time.Minute)
+	n.wantComplete()
+}

@@ -163,7 +163,7 @@ const headers = 28
 
 // Join takes a member in. A member that was away and joins again is a new one.
 func (s *Sender) Join(now time.Time) ID {
-	s.members = append(s.members, &member{served: s.next, heard: now, seen: s.next, number: s.next})
+	s.members = append(s.members, &member{served: s.next, heard: now, seen: s.next, number: s.next, from: s.passed})
 	s.polls.soon()
 	return ID(len(s.members) - 1)
 }

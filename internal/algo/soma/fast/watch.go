@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
+
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
@@ -39,16 +41,16 @@ func (s *Sender) watch(now time.Time) {
 			m.outcome = Unknown
 		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever
-		case !m.isSilent && now.Sub(m.heard) > s.patience(ID(id)) && s.polls.unheard > 0:
+		case !m.isSilent && now.Sub(s.heard(ID(id))) > s.patience(ID(id)) && s.polls.unheard > 0:
 			m.isSilent = true
 			s.counts.Timeouts++
 		}
 		if ID(id) == s.polls.slowest && !m.counts() {
-			s.another()
+			s.another(now)
 		}
 	}
 	s.judge(now)
-	s.attach()
+	s.attach(now)
 	s.hold.watch(s, now)
 	s.polls.isIdle = s.Holds() && !s.sealed
 	s.drain.watch(s, now)
@@ -89,6 +91,14 @@ func (s *Sender) mostFor() uint64 {
 	return mostSent * wire.PacketsPerBlock * (uint64(s.set.Blocks()) + wire.PacketsPerBlock)
 }
 
+// heard is when a member was heard of, or was chosen as the slowest, which every poll asks.
+func (s *Sender) heard(id ID) time.Time {
+	if id == s.polls.slowest {
+		return moment.Latest(s.members[id].heard, s.polls.chosen)
+	}
+	return s.members[id].heard
+}
+
 // patience is after how long a member counts as silent. The slowest is asked by every poll, and all wait for it.
 func (s *Sender) patience(id ID) time.Duration {
 	wait := max(silence, 8*s.polls.roundTrip, 2*s.polls.least)
@@ -99,11 +109,11 @@ func (s *Sender) patience(id ID) time.Duration {
 }
 
 // another chooses the slowest of the members that are left.
-func (s *Sender) another() {
+func (s *Sender) another(now time.Time) {
 	found := false
 	for id, m := range s.members {
 		if m.counts() && (!found || m.roundTrip > s.members[s.polls.slowest].roundTrip) {
-			s.polls.slowest, found = ID(id), true
+			s.polls.slowest, s.polls.chosen, found = ID(id), now, true
 		}
 	}
 	if found {
@@ -168,7 +178,7 @@ func isSlow(m *member, all []*member) bool {
 }
 
 // attach has the detached be paced by when all others have everything, or are gone.
-func (s *Sender) attach() {
+func (s *Sender) attach(now time.Time) {
 	var detached []*member
 	for _, m := range s.members {
 		switch {
@@ -184,7 +194,7 @@ func (s *Sender) attach() {
 	for _, m := range detached {
 		m.detached, m.number, m.served, m.wanted = false, s.next, s.next, 0
 	}
-	s.another()
+	s.another(now)
 	s.window.Again()
 }
 
