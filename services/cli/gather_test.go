@@ -80,6 +80,34 @@ func TestClientsThatStandAsBeforeHaveNoLine(t *testing.T) {
 	}
 }
 
+// On a terminal, clients are a table that is drawn over the one before, and never higher than the screen.
+func TestClientsAreDrawnOverWhatWasThere(t *testing.T) {
+	var said strings.Builder
+	a, shown := new(app), &screen{to: &said, terminal: os.Stdin}
+	width, height := shown.size()
+	all := gather.Snapshot{Controller: "groupcast", Received: 1e6, Available: 2e6}
+	for i := range height * 2 {
+		all.Clients = append(all.Clients, gather.ClientStatus{Name: fmt.Sprintf("client-%d", i)})
+	}
+	draw := func() string {
+		t.Helper()
+		said.Reset()
+		if err := a.showClients(shown, nil, all); err != nil {
+			t.Fatal(err)
+		}
+		return said.String()
+	}
+	first := draw()
+	lines := strings.Count(first, "\n")
+	if lines != height-1 || !strings.Contains(first, "client-0") || !strings.HasPrefix(first, "groupcast: ") {
+		t.Errorf("%d lines on a screen of %d times %d:\n%s", lines, width, height, first)
+	}
+	all.Clients = all.Clients[:1]
+	if second, want := draw(), fmt.Sprintf(back, lines)+"groupcast: "; !strings.HasPrefix(second, want) || strings.Count(second, "\n") != 3 {
+		t.Errorf("then %q is drawn, want it to begin with %q", second, want)
+	}
+}
+
 // That a gatherer is away is said once, where the table was, until it is seen again.
 func TestGathererThatIsAwayIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
