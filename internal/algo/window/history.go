@@ -33,6 +33,7 @@ type history struct {
 	aside      bool          // it has no part in the queue that others see
 	stood      time.Duration // the queue that it saw when the queue was last to run empty
 	initial    int           // connections that may turn out to be short
+	crowd      int           // steps in a row in which it had such, and more than its part
 	// owed is how many bytes it is behind its target.
 	owed float64
 	// gain corrects the windows by what they bring. free is whether it may grow: the link has
@@ -63,6 +64,9 @@ const (
 	shortBytes = 128 << 10
 	// shortAge is longer than any short transfer takes.
 	shortAge = 2 * time.Second
+	// crowdAfter is for how many steps a client may have more than its part by connections that may be short: after longer than one of
+	// them takes, others follow it.
+	crowdAfter = 6
 	// owedTime is how far a client can be behind its target, in time, and repayTime how long it takes to give it back what it
 	// missed.
 	owedTime, repayTime = 3 * time.Second, 2 * time.Second
@@ -109,6 +113,10 @@ func (h *history) trips() {
 			h.initial++
 		}
 	}
+	if h.crowd++; h.initial == 0 || h.recent[0] <= tooMuch*h.plans[0] {
+		h.crowd = 0
+	}
+	h.long = h.long || h.crowd >= crowdAfter
 	h.learn(least)
 	if n > 0 {
 		h.rtt = max(sum/n, h.base)

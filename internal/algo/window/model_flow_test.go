@@ -31,7 +31,6 @@ type flow struct {
 
 	// The receiver.
 	clamp      int // the advertised window; zero is the kernel's own
-	told       int // that the controller has told; zero before its first step
 	wanted     uint64
 	early      map[uint64]bool
 	outOfOrder uint64

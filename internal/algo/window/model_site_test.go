@@ -235,7 +235,7 @@ func (s *site) facts() window.Facts {
 		u.was = total
 		for _, c := range u.flows {
 			client.Connections = append(client.Connections, window.Connection{
-				ID: c.id, Age: s.now - c.opened, RTT: c.rtt, LeastRTT: c.least, MSS: payload, Window: c.told,
+				ID: c.id, Age: s.now - c.opened, RTT: c.rtt, LeastRTT: c.least, MSS: payload, Window: c.clamp,
 				Throughput: window.Rate(float64(c.received-c.was) / span), Received: c.received,
 				OutOfOrder: c.outOfOrder, Idle: c.received == c.was,
 			})
@@ -249,7 +249,7 @@ func (s *site) facts() window.Facts {
 func (s *site) apply(u *upload, share window.Share) {
 	for j, c := range u.flows {
 		if w := share.Windows[j].Bytes; w != 0 {
-			c.clamp, c.told = w, w
+			c.clamp = w
 		}
 	}
 	u.pace(float64(share.Pace))

@@ -56,3 +56,40 @@ func TestShortTransfersFindAShortQueue(t *testing.T) {
 		}
 	}
 }
+
+// crowds has a client send one file after the other, each over a connection of its own, so many at a time: no connection of it is ever long.
+func (s *site) crowds(u *upload, atOnce int) {
+	u.site = s
+	s.uploads = append(s.uploads, u)
+	u.bins = make([]float64, s.now/bin)
+	var next func()
+	next = func() {
+		u.open()
+		one := u.flows[len(u.flows)-1]
+		one.done = func() {
+			one.closed = true
+			u.gone += one.received
+			u.flows = slices.DeleteFunc(u.flows, func(other *conn) bool { return other == one })
+			next()
+		}
+	}
+	for range atOnce {
+		next()
+	}
+}
+
+// A client all of whose uploads are short, many at a time, has the windows of short ones, and takes nobody's target.
+func TestManyShortUploadsTakeNoTargets(t *testing.T) {
+	for _, atOnce := range []int{4, 16, 64} {
+		s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+		all := six(s, true)
+		s.run(20 * second)
+		crowd := &upload{path: 20 * ms, bytes: 100e3}
+		crowd.Name = "crowd"
+		s.crowds(crowd, atOnce)
+		s.run(80 * second)
+		t.Logf("%d at once: the crowd has %.2f Mbit/s", atOnce, crowd.mean(30*second, 100*second)/float64(mbit))
+		tell(t, all, 30*second, 100*second)
+		wantTargets(t, all, .95, 10*second, 30*second, 100*second)
+	}
+}
