@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	limits "golang.org/x/time/rate"
+
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
@@ -23,6 +25,9 @@ const (
 	LeastMTU = wire.MinDatagram + ipHeaders
 	// leastBuffer is what every receiver's socket is taken to hold.
 	leastBuffer = 200 << 10
+	// reportRate is how many reports a second are taken of one member, and reportBurst how many at once: it has a few to make for each
+	// question, and more only where much is lost.
+	reportRate, reportBurst = 4000, 1000
 	// mostFlying is the most bytes that may be on their way.
 	mostFlying = 2 << 20
 )
@@ -290,7 +295,7 @@ func (s *session) join(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if err != nil {
 		return
 	}
-	p := &peer{Joining: j, who: by, secret: secret, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now()}
+	p := &peer{Joining: j, who: by, secret: secret, at: from, up: pair.Up(), down: pair.Down(), seen: time.Now(), may: limits.NewLimiter(reportRate, reportBurst)}
 	if s.rules != nil && int(j.Heard) < s.datagram {
 		s.env.Log.Warn("a receiver came too late for its path to count", "receiver", j.Name, "carries", j.Heard, "datagrams", s.datagram)
 		s.welcome(p) // by which it knows
@@ -413,7 +418,7 @@ func (s *session) hasRoom(by who) bool {
 	return false
 }
 
-// report hands a member's report to the rules.
+// report hands a member's report to the rules, unless there are more than it can have to tell.
 func (s *session) report(head wire.Head, datagram []byte, from netip.AddrPort) {
 	if s.rules == nil || head.Block >= uint32(len(s.peers)) {
 		return
@@ -424,6 +429,9 @@ func (s *session) report(head wire.Head, datagram []byte, from netip.AddrPort) {
 		return
 	}
 	p.heard = head.Number + 1
+	if !p.may.AllowN(s.socket.Arrived(), 1) {
+		return
+	}
 	p.speaks(from)
 	s.lives(p)
 	reported, err := wire.ParseReport(payload)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	limits "golang.org/x/time/rate"
 
 	algo "github.com/groupcast/groupcast/internal/algo/soma/fast"
 	"github.com/groupcast/groupcast/internal/multicast"
@@ -215,8 +216,9 @@ type peer struct {
 	at     netip.AddrPort
 	up     *wire.Box
 	down   *wire.Box
-	number uint64       // of the next to it alone
-	heard  uint64       // after the highest from it
+	number uint64 // of the next to it alone
+	heard  uint64 // after the highest from it
+	may    *limits.Limiter
 	seen   time.Time    // when it joined, or said so again, last
 	isOld  bool         // it began anew as another
 	since  time.Time    // when it did

@@ -117,3 +117,44 @@ func TestStrangersAreDropped(t *testing.T) {
 		t.Errorf("what the member says itself then is not taken: %+v", c)
 	}
 }
+
+// reliability D 12: of a member that reports without end, whatever it says, only so much is taken as one can have to tell; the others are
+// heard meanwhile.
+func TestReportsAreBudgeted(t *testing.T) {
+	s, _ := turning(t)
+	s.salt = wire.Salt{1}
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.socket, err = udp.New(conn, 1<<16); err != nil {
+		t.Fatal(err)
+	}
+	defer s.socket.Close()
+	shape, err := algo.ShapeOf(20_000, wire.MinDatagram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.rules, err = algo.NewSender(algo.Settings{Shape: shape, Ceiling: 1e9, Window: 1000, Patience: time.Minute}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for member, name := range []string{"a", "b"} {
+		hears(t, s, says(0, byte(member+1), wire.Joining{Name: name}))
+		s.admit(s.joined[publicOf(byte(member+1))])
+	}
+	number := uint64(0)
+	taken := func(of byte, count int) uint64 {
+		p, before := s.joined[publicOf(of)], s.rules.Counts().Reports
+		for range count {
+			number++
+			s.take(p.up.Seal(nil, wire.Head{Kind: wire.Report, Block: uint32(p.id), Number: number}, wire.Reported{}.Append(nil)), p.at)
+		}
+		return s.rules.Counts().Reports - before
+	}
+	if got := taken(1, 3*reportBurst); got != reportBurst {
+		t.Errorf("%d of %d reports at once are taken, want %d", got, 3*reportBurst, reportBurst)
+	}
+	if got := taken(2, 10); got != 10 {
+		t.Errorf("%d of 10 reports of another are taken meanwhile", got)
+	}
+}
