@@ -260,6 +260,9 @@ func (k *keeper) underWay(name string, late bool) *groupv1.Receipt {
 	if since, unknown := k.progress.unknownSince(name); unknown {
 		receipt.State, receipt.ChangeTime = groupv1.ReceiptState_RECEIPT_STATE_UNKNOWN, timestamppb.New(since)
 	}
+	if !k.progress.queuedSince(placement.MemberID(name), time.Now()).IsZero() {
+		receipt.Detail = "it waits for its turn at the member's program, which receives so many deliveries at once"
+	}
 	return receipt
 }
 
