@@ -689,7 +689,7 @@ type Receipt struct {
 	State  ReceiptState           `protobuf:"varint,2,opt,name=state,proto3,enum=groupcast.group.v1.ReceiptState" json:"state,omitempty"`
 	// Of FAILED: sender_lost, source_changed, canceled, deadline, slow, left, no_room, damaged, refused, no_path or failed.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The same for people.
+	// The same for people. Of RECEIVING: that it waits for its turn at its program, if it does.
 	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	// How many bytes it has, as it said last, or has acknowledged to the agent that feeds it. From there a failed one can go on.
 	Bytes uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
