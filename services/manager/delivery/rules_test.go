@@ -373,7 +373,7 @@ func TestWhoHasItsTurnHasPatience(t *testing.T) {
 	at := begun
 	for range 10 {
 		wantFailed(&groupv1.DeliveryReport{Paused: true, Queued: true}, at)
-		if detail := u.underWay("m1", false).GetDetail(); at == begun && !strings.Contains(detail, "waits for its turn") {
+		if detail := u.underWay("m1", false).GetDetail(); at.Equal(begun) && !strings.Contains(detail, "waits for its turn") {
 			t.Errorf("it is said of it: %q", detail)
 		}
 		at = at.Add(StuckPatience / 11)

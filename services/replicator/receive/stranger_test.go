@@ -97,7 +97,7 @@ func TestStrangersAreNotHeard(t *testing.T) {
 	}
 
 	r.take(poll, netip.AddrPort{})
-	if footprintOf(r).polled == before.polled {
+	if footprintOf(r).polled.Equal(before.polled) {
 		t.Error("the sender's own question is not heard then")
 	}
 	r.rules.Enter(wire.Receiving, wire.NoReason, [wire.RootSize]byte{}, time.Now())
