@@ -43,8 +43,8 @@
 //	    with a reserve, a client is given what it missed, and it has more connections, so that a loss
 //	    does not cost it half its window.
 //	  - A client's own path, which it does not share with the other clients, is dealt with in the same way.
-//	  - A connection that may turn out to be a short one keeps the window it was accepted with, which
-//	    is enough for most. A client that has more than its part by many of them has none.
+//	  - A connection is accepted with a window that is enough for most short ones. While it may turn out to be one, it
+//	    keeps what it is told at its first step. A client that has more than its part by many of them has none.
 //
 // # What the facts may be
 //

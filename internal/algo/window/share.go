@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"math"
 	"time"
 )
@@ -97,7 +96,7 @@ func damping(all []*history, seen summary) float64 {
 }
 
 // spread divides a client's window among its connections: evenly, but what one does not use
-// goes to others. A connection that may be a short one keeps what it was accepted with.
+// goes to others. A connection that may be a short one keeps what it was told at its first step.
 func (h *history) spread(bytes float64, first int, share *Share) {
 	connections := h.client.Connections
 	if len(connections) == 0 {
@@ -125,7 +124,7 @@ func (h *history) spread(bytes float64, first int, share *Share) {
 		}
 		if h.isInitial(one) {
 			w.State = Initial
-			w.Bytes = max(w.Bytes, min(cmp.Or(one.Window, one.Offered, first), first)) // before its first step none is set
+			w.Bytes = max(w.Bytes, min(one.Window, first))
 		}
 		w.Bytes = hold(one.Window, max(w.Bytes, FloorSegments*one.MSS), one.MSS)
 	}
