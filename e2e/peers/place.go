@@ -162,36 +162,19 @@ var places = []place{
 		name: "switch4long", about: "multicast to 4 receivers on a LAN of 100 Mbit/s, a longer file", size: 100_000_000, tools: group,
 		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
 	},
-	{
-		name: "lossy8", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.01) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
-	},
-	{
-		name: "lossy4", about: "multicast to 4 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 4, 0.01) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 4, 0) },
-	},
-	{
-		name: "lossy16", about: "multicast to 16 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable", size: 20_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 16, 0.01) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 16, 0) },
-	},
-	{
-		name: "lossy8long", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 1 % on each cable, a longer file", size: 100_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.01) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
-	},
-	{
-		name: "lossy8low", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 0.1 % on each cable", size: 20_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.001) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
-	},
-	{
-		name: "lossy8high", about: "multicast to 8 receivers on a LAN of 100 Mbit/s that loses 5 % on each cable", size: 20_000_000, tools: group,
-		build: func(seed uint64) *network { return lossyLAN(seed, 8, 0.05) },
-		clean: func(seed uint64) *network { return lossyLAN(seed, 8, 0) },
-	},
+	losing("lossy1low", 1, 0.001, 20_000_000),
+	losing("lossy4low", 4, 0.001, 20_000_000),
+	losing("lossy8low", 8, 0.001, 20_000_000),
+	losing("lossy16low", 16, 0.001, 20_000_000),
+	losing("lossy1", 1, 0.01, 20_000_000),
+	losing("lossy4", 4, 0.01, 20_000_000),
+	losing("lossy8", 8, 0.01, 20_000_000),
+	losing("lossy16", 16, 0.01, 20_000_000),
+	losing("lossy8long", 8, 0.01, 100_000_000),
+	losing("lossy1high", 1, 0.05, 20_000_000),
+	losing("lossy4high", 4, 0.05, 20_000_000),
+	losing("lossy8high", 8, 0.05, 20_000_000),
+	losing("lossy16high", 16, 0.05, 20_000_000),
 	{
 		name: "mixed4", about: "multicast to 4 receivers, of which the last has 2 Mbit/s and the others 100", size: 4_000_000, tools: append(slices.Clone(group), detach), queue: true,
 		build: func(seed uint64) *network { return slowest(seed, 4) },
@@ -205,6 +188,15 @@ var places = []place{
 		size: 64 * link.MiB, directory: true, tools: updates, base: "groupcast (tls)",
 		build: func(seed uint64) *network { return onEach(seed, slices.Repeat([]link.Rate{100 * link.Mbit}, 4)...) },
 	},
+}
+
+// losing is a place in which cables lose packets at random: a LAN of 100 Mbit/s.
+func losing(name string, receivers int, loss float64, size link.Bytes) place {
+	return place{
+		name: name, about: fmt.Sprintf("multicast to %d on a LAN of 100 Mbit/s that loses %g %% on each cable, %d MB", receivers, 100*loss, size/1_000_000), size: size, tools: group,
+		build: func(seed uint64) *network { return lossyLAN(seed, receivers, loss) },
+		clean: func(seed uint64) *network { return lossyLAN(seed, receivers, 0) },
+	}
 }
 
 // among returns the tools that are compared in a place.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,6 +197,43 @@ func TestPartitionThroughLossAndKills(t *testing.T) {
 		if resumed := strings.Contains(one.Output(), "were there before"); resumed != (i == 1) {
 			t.Errorf("that %s had a part before is told: %v:\n%s", p.receivers[i].Name(), resumed, one.Output())
 		}
+	}
+}
+
+// Whenever receivers are killed, and however often, their copies are byte-identical in the end, and so is that of the one that was not.
+func TestPartitionThroughManyKills(t *testing.T) {
+	const kills = 20
+	p := onLossyLAN(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	states := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	var running []*lab.Process
+	for i := range p.receivers {
+		running = append(running, p.receive(i, states[i]))
+	}
+	sender := p.start(p.sender, "send", p.source, "--receivers", "3", "--wait", "30s", "--rate", strconv.FormatInt(p.size/10, 10))
+	p.await(0.01)
+	for kill := range kills {
+		time.Sleep(time.Duration(random.IntN(700)) * time.Millisecond) // the moment is what the test is about
+		i := 1 + kill%2
+		select {
+		case <-running[i].Ended():
+			t.Fatalf("%s had ended before kill %d:\n%s", p.receivers[i].Name(), kill, running[i].Output())
+		default:
+		}
+		if err := running[i].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		running[i] = p.receive(i, states[i])
+	}
+	if err := sender.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, sender.Output())
+	}
+	for i, one := range running {
+		if err := one.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, one.Output())
+			continue
+		}
+		must(t, "cmp", p.source, p.devices[i])
 	}
 }
 
