@@ -2,6 +2,8 @@ package window_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +69,39 @@ func TestGroupsHeldUpOnLinksOfTheirOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Others fill the queue on one client's way: what it does not take of the access link, the other clients have.
+func TestQueueOnOneWayLeavesNothingIdle(t *testing.T) {
+	s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
+	var foreign []*flow
+	own := &pipe{world: &s.world, rate: 5 * mbit, limit: 75e3}
+	own.arrive = func(one packet) {
+		if slices.Contains(foreign, one.flow) { // it ends before the access link
+			one.flow.receive(one)
+			return
+		}
+		s.access.take(one)
+	}
+	var all []*upload
+	for i := range 6 {
+		u := terminal(1, i, true)
+		if i == 1 {
+			u.own = own
+		}
+		all = append(all, s.join(u))
+	}
+	s.run(20 * second)
+	for i := range 3 {
+		f := newFlow(&s.world, own, time.Duration(30+10*i)*ms, func() uint64 { return math.MaxUint64 / 2 / payload })
+		foreign = append(foreign, f)
+		f.start()
+	}
+	s.run(40 * second)
+	if sum := tell(t, all, 25*second, 60*second); sum < .95*goodput*10*mbit {
+		t.Errorf("%.2f Mbit/s together", sum/mbit)
+	}
+	wantTargets(t, slices.Delete(all, 1, 2), 1, 5*second, 25*second, 60*second)
 }
 
 // A link on the way of ten clients becomes narrow after five others have come over another one, whose round trips have not been seen

@@ -52,6 +52,7 @@ type conn struct {
 	*flow
 	id  uint64
 	was uint64
+	set int // the window that was set last
 }
 
 const bin = 100 * time.Millisecond
@@ -235,7 +236,7 @@ func (s *site) facts() window.Facts {
 		u.was = total
 		for _, c := range u.flows {
 			client.Connections = append(client.Connections, window.Connection{
-				ID: c.id, Age: s.now - c.opened, RTT: c.rtt, LeastRTT: c.least, MSS: payload, Window: c.clamp,
+				ID: c.id, Age: s.now - c.opened, RTT: c.rtt, LeastRTT: c.least, MSS: payload, Window: c.set,
 				Throughput: window.Rate(float64(c.received-c.was) / span), Received: c.received,
 				OutOfOrder: c.outOfOrder, Idle: c.received == c.was,
 			})
@@ -249,7 +250,7 @@ func (s *site) facts() window.Facts {
 func (s *site) apply(u *upload, share window.Share) {
 	for j, c := range u.flows {
 		if w := share.Windows[j].Bytes; w != 0 {
-			c.clamp = w
+			c.clamp, c.set = w, w
 		}
 	}
 	u.pace(float64(share.Pace))

@@ -86,8 +86,9 @@ func damping(all []*history, seen summary) float64 {
 			rest = max(0, rest-h.client.Target)
 		}
 		queue := h.queue(seen)
+		stays := queue - max(0, min(queue, seen.queue)-should) // a queue on its own path is nothing to the others
 		meant += rest
-		would += rest * Rate((h.trip()+queue+reading).Seconds()/(h.trip()+min(queue, should)+reading).Seconds())
+		would += rest * Rate((h.trip()+queue+reading).Seconds()/(h.trip()+stays+reading).Seconds())
 	}
 	if would == 0 {
 		return 1
