@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +70,7 @@ func (h *Host) Set(name, value string) error {
 	if h.space == nil {
 		return fmt.Errorf("set %s: host %s is not running", name, h.name)
 	}
-	return h.space.configure(map[string]string{name: value})
+	return h.space.do(func() error { return os.WriteFile("/proc/sys/"+name, []byte(value), 0) })
 }
 
 // Interface is the network interface of this host's first link, which

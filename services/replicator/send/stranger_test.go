@@ -29,9 +29,9 @@ func footprintOf(s *session, p *peer, now time.Time) footprint {
 	}
 }
 
-// C41, C44: what somebody says to a sender that has no key, whatever it looks like, and what it sends again of what it heard, are
-// dropped: the window and all counts are as they were, and nobody is answered.
-func TestStrangersAreDropped(t *testing.T) {
+// onLoopback is a session with a socket that nobody reads.
+func onLoopback(t *testing.T) *session {
+	t.Helper()
 	s, _ := turning(t)
 	s.salt = wire.Salt{1}
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -41,18 +41,32 @@ func TestStrangersAreDropped(t *testing.T) {
 	if s.socket, err = udp.New(conn, 1<<16); err != nil {
 		t.Fatal(err)
 	}
-	defer s.socket.Close()
-	join := says(0, 1, wire.Joining{Name: "a"})
-	hears(t, s, join)
-	p := s.joined[publicOf(1)]
-	shape, err := algo.ShapeOf(20_000, wire.MinDatagram) // one block
+	t.Cleanup(func() { _ = s.socket.Close() })
+	return s
+}
+
+// begin has a session send an object of one block.
+func begin(t *testing.T, s *session, now time.Time) algo.Shape {
+	t.Helper()
+	shape, err := algo.ShapeOf(20_000, wire.MinDatagram)
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := s.socket.Arrived().Add(-10 * time.Millisecond) // in virtual time: the socket is never read, and all reports arrive at its beginning
 	if s.rules, err = algo.NewSender(algo.Settings{Shape: shape, Ceiling: 1e9, Window: 1000, Patience: time.Minute}, now); err != nil {
 		t.Fatal(err)
 	}
+	return shape
+}
+
+// C41, C44: what somebody says to a sender that has no key, whatever it looks like, and what it sends again of what it heard, are
+// dropped: the window and all counts are as they were, and nobody is answered.
+func TestStrangersAreDropped(t *testing.T) {
+	s := onLoopback(t)
+	join := says(0, 1, wire.Joining{Name: "a"})
+	hears(t, s, join)
+	p := s.joined[publicOf(1)]
+	now := s.socket.Arrived().Add(-10 * time.Millisecond) // in virtual time: the socket is never read, and all reports arrive at its beginning
+	shape := begin(t, s, now)
 	s.admit(p)
 	sendAll := func() { // that may be on its way before somebody answers, and after that all
 		for d := s.rules.Next(now, 44); d.Do != algo.Wait || s.rules.Counts().Reports > 0 && s.rules.Passed() == 0; d = s.rules.Next(now, 44) {
@@ -121,23 +135,8 @@ func TestStrangersAreDropped(t *testing.T) {
 // reliability D 12: of a member that reports without end, whatever it says, only so much is taken as one can have to tell; the others are
 // heard meanwhile.
 func TestReportsAreBudgeted(t *testing.T) {
-	s, _ := turning(t)
-	s.salt = wire.Salt{1}
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.socket, err = udp.New(conn, 1<<16); err != nil {
-		t.Fatal(err)
-	}
-	defer s.socket.Close()
-	shape, err := algo.ShapeOf(20_000, wire.MinDatagram)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.rules, err = algo.NewSender(algo.Settings{Shape: shape, Ceiling: 1e9, Window: 1000, Patience: time.Minute}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	s := onLoopback(t)
+	begin(t, s, time.Now())
 	for member, name := range []string{"a", "b"} {
 		hears(t, s, says(0, byte(member+1), wire.Joining{Name: name}))
 		s.admit(s.joined[publicOf(byte(member+1))])

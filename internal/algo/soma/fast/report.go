@@ -168,8 +168,10 @@ func (s *Sender) wants(m *member, r wire.Reported, now time.Time) {
 	for _, w := range r.Wants {
 		switch {
 		case w.Block >= s.passed:
-		case m.detached && w.Run == 0 && s.passed < s.set.Blocks() && !s.indulges(m, asked): // it asks again
 		case m.detached && (w.Run > 0 || !s.indulges(m, asked)):
+			if w.Run == 0 && s.passed < s.set.Blocks() { // it asks again
+				continue
+			}
 			count := min(max(uint32(w.Run), 1), s.passed-w.Block, runs)
 			for block := w.Block; block < w.Block+count; block++ {
 				s.repair.run(r.Poll, block)
