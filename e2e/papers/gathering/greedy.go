@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk/gather"
 )
@@ -55,4 +56,36 @@ func (e *endless) Read(p []byte) (int, error) {
 			return 0, e.ctx.Err()
 		}
 	}
+}
+
+// camera is a stream without end that has a picture of so many bytes, so often.
+type camera struct {
+	ctx     context.Context
+	ticker  *time.Ticker
+	picture int
+	left    int // of the latest
+}
+
+// record uploads what a camera has.
+func record(ctx context.Context, client *gather.Client, picture int, every time.Duration) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	open := func(uint64) (io.Reader, error) { return &camera{ctx: ctx, ticker: ticker, picture: picture}, nil }
+	_, err := client.UploadStream(ctx, open, gather.StreamOptions{Path: "pictures"})
+	return err
+}
+
+func (c *camera) Read(p []byte) (n int, err error) {
+	if c.left == 0 {
+		select {
+		case <-c.ctx.Done():
+			return 0, c.ctx.Err()
+		case <-c.ticker.C:
+			c.left = c.picture
+		}
+	}
+	n = min(len(p), c.left)
+	clear(p[:n])
+	c.left -= n
+	return n, nil
 }

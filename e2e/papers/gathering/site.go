@@ -111,7 +111,14 @@ func (s *Site) Until(at time.Duration) error {
 }
 
 // Stream makes a terminal upload without end, until leave is called.
-func (s *Site) Stream(terminal string) (leave func(), err error) {
+func (s *Site) Stream(terminal string) (leave func(), err error) { return s.upload(terminal, greedy) }
+
+// Record makes a terminal upload pictures of so many bytes, so often, until leave is called.
+func (s *Site) Record(terminal string, picture int, every time.Duration) (leave func(), err error) {
+	return s.upload(terminal, func(ctx context.Context, client *gather.Client) error { return record(ctx, client, picture, every) })
+}
+
+func (s *Site) upload(terminal string, do func(ctx context.Context, client *gather.Client) error) (leave func(), err error) {
 	client, err := s.fleet.Uploader(s.ctx, s.dialer(terminal), s.server, terminal)
 	if err != nil {
 		return nil, err
@@ -119,7 +126,7 @@ func (s *Site) Stream(terminal string) (leave func(), err error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.running.Go(func() {
 		defer client.Close()
-		if err := greedy(ctx, client); ctx.Err() == nil {
+		if err := do(ctx, client); ctx.Err() == nil {
 			s.fail(fmt.Errorf("stream of %s: %w", terminal, err))
 		}
 	})

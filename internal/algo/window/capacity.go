@@ -47,6 +47,7 @@ func summarize(all []*history) summary {
 	disturbed := 0
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
+	anybody := slices.ContainsFunc(all, (*history).flows)
 	s.drained = enoughDrained(all)
 	s.certain = !slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.drained || h.client.Target > 0 })
 	for _, h := range all {
@@ -55,7 +56,7 @@ func summarize(all []*history) summary {
 		// While there are longer transfers, what a short one has learnt says little: its round trip may never have been
 		// without a queue.
 		tells := h.long || !long
-		if tells && h.leaves == 0 && !h.path.narrow {
+		if tells && h.leaves == 0 && !h.isBehind() && !h.path.narrow {
 			s.full += h.counted
 			s.filled += h.client.Throughput
 		}
@@ -71,7 +72,7 @@ func summarize(all []*history) summary {
 		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
 			s.weight = target
 		}
-		if tells && h.flows() && (h.drained || h.aside || !s.drained) {
+		if tells && (h.flows() || !anybody && h.tells()) && (h.drained || h.aside || !s.drained) {
 			queues = append(queues, h.delay())
 			if !h.path.narrow {
 				shared = append(shared, h.delay())
@@ -92,6 +93,18 @@ func summarize(all []*history) summary {
 	return s
 }
 
+// leastDelay returns how long segments of all wait at least, as far as is known: of those that have been seen without a queue, if any are.
+func leastDelay(all []*history) time.Duration {
+	drained := slices.ContainsFunc(all, func(h *history) bool { return h.drained && h.sends() })
+	least := unknown
+	for _, h := range all {
+		if h.sends() && (h.drained || !drained) {
+			least = min(least, h.delay())
+		}
+	}
+	return least
+}
+
 // quartile returns the first or third quartile of times, which it sorts; of none, 0.
 func quartile(number int, times []time.Duration) time.Duration {
 	if len(times) == 0 {
@@ -107,7 +120,7 @@ func enoughDrained(all []*history) bool {
 	wide := slices.ContainsFunc(all, func(h *history) bool { return h.flows() && !h.path.narrow })
 	flowing, drained := 0, 0
 	for _, h := range all {
-		if h.flows() && (!wide || !h.path.narrow) {
+		if h.tells() && (!wide || !h.path.narrow) {
 			flowing++
 			if h.drained {
 				drained++

@@ -36,10 +36,10 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 	newcomers, queued := false, false
 	for _, h := range all {
 		d.shorter = d.shorter || h.shorter
-		if h.long && !h.drained && h.flows() {
+		if h.long && !h.drained && h.tells() && (h.leaves == 0 || !h.isBehind()) {
 			d.shorter, newcomers = true, true
 		}
-		queued = queued || h.flows() && !h.path.narrow && h.delay() > standing
+		queued = queued || h.tells() && !h.path.narrow && h.delay() > standing
 	}
 	// A client that came while a queue stood has learnt its round trip with the queue. Until it has learnt better, nobody can tell
 	// whose queue that is.
@@ -61,7 +61,7 @@ func (d *drain) step(now time.Time, possible bool, standing time.Duration, misse
 		d.running, d.last, d.next = false, now, now.Add(d.pause)
 		if !missed || !slices.ContainsFunc(all, func(h *history) bool { return h.stillWaits(standing) }) {
 			for _, h := range all {
-				h.drained = h.drained || h.long && h.flows()
+				h.drained = h.drained || h.long && h.tells()
 			}
 		}
 	case !possible:

@@ -97,9 +97,13 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 		if h == nil || h.step.Equal(now) { // two of one name have a history each
 			h = &history{}
 		}
-		h.observe(now, span, c, g.served)
+		h.observe(now, c)
 		all[i] = h
 		g.histories[c.Name] = h
+	}
+	least := leastDelay(all)
+	for _, h := range all {
+		h.judge(span, g.served, least)
 	}
 	for name, h := range g.histories {
 		if now.Sub(h.step) > forgetAfter {
@@ -120,7 +124,7 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 	// A client that is quiet has the window that would be its own if it were not, and so begins at once: when it does, it is
 	// reckoned with in the next step.
 	ready := rates
-	if slices.ContainsFunc(all, (*history).isQuiet) {
+	if slices.ContainsFunc(all, (*history).mayReach) {
 		for i, h := range all {
 			claims[i] = h.claim(h.reach, seen, holds && h.client.Priority < below)
 		}
@@ -128,7 +132,7 @@ func (g *groupcast) plan(now time.Time, all []*history, available Rate, mode mod
 	}
 	for i, h := range all {
 		h.rate, h.counted, h.rule = rates[i], rates[i], rule
-		if h.isQuiet() {
+		if h.mayReach() {
 			h.rate = max(rates[i], ready[i])
 		}
 		if rule == Surplus && mode != short {

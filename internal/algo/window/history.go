@@ -21,12 +21,14 @@ type history struct {
 	// meant is the rate together with what it is owed and a reserve.
 	meant Rate
 	// use is what it is thought to use in the next step, infinite while it uses all that it may; reach is what it may turn out to
-	// use. Both are the same but for a client that is quiet.
+	// use. Both are the same for most.
 	use, reach Rate
 	usual      Rate          // throughput in the mean of the last seconds
 	recent     [4]Rate       // throughput in the last steps, the latest first
 	plans      [4]Rate       // what the windows were made for in these steps
 	leaves     int           // steps in a row in which it left some of its windows unused
+	isQuiet    bool          // it sends next to nothing, and nothing is known to hold it up
+	behind     int           // steps in a row in which it took less than was planned for it, though no queue stood before the access link
 	long       bool          // it has sent more than a short transfer
 	drained    bool          // the queue has run empty since
 	hidden     time.Duration // the longest queue that may be hidden in its round trip
@@ -54,6 +56,8 @@ const (
 	forgetAfter = time.Minute
 	// leavesAfter is for how many steps a part of the windows must be unused before others get it.
 	leavesAfter = 2
+	// behindAfter is after how many steps a client that takes less than planned is expected to go on like that.
+	behindAfter = 4
 	// leavesShare is the share of its windows below which a client counts as leaving some unused.
 	leavesShare = .75
 	// usableShare is how many times what it has used a client may use, so that it can begin to use more.
@@ -78,7 +82,8 @@ const (
 	evenly, leastEven = .04, .5
 )
 
-func (h *history) observe(now time.Time, span time.Duration, c Client, served float64) {
+// observe takes what was seen of a client.
+func (h *history) observe(now time.Time, c Client) {
 	if h.step.IsZero() {
 		h.use, h.gain, h.hidden = Rate(math.Inf(1)), 1, unknown
 	}
@@ -88,6 +93,11 @@ func (h *history) observe(now time.Time, span time.Duration, c Client, served fl
 	h.recent[0], h.plans[0] = c.Throughput, h.meant
 	h.trips()
 	h.losses(now)
+}
+
+// judge finds what that says, once all have been observed, of which none waits less than the least.
+func (h *history) judge(span time.Duration, served float64, least time.Duration) {
+	h.lag(least)
 	h.watch()
 	h.correct(served)
 	h.account(span)
@@ -160,6 +170,29 @@ func (h *history) granted() Rate {
 	return sum
 }
 
+// lag notes whether it takes less than was planned for it, and than its windows could bring, though somebody's segments wait for
+// nothing: then its own do not wait before the access link, whatever its round trip seems to be. That of one that sends now and then,
+// such as a camera, has its pauses in it. It counts as behind for as long as it takes no more than is expected.
+func (h *history) lag(least time.Duration) {
+	windows := 0
+	for _, one := range h.client.Connections {
+		windows += one.Window
+	}
+	could := min(h.counted, Rate(float64(windows)/(h.trip()+reading).Seconds()))
+	lags := h.client.Throughput <= leavesShare*could && least < leastQueue
+	if h.isBehind() {
+		lags = h.client.Throughput <= h.use
+	}
+	if !lags || h.rule != Surplus || h.initial > 0 || h.paced > 0 || h.jostled || h.isDisturbed() {
+		h.behind = 0
+		return
+	}
+	h.behind++
+}
+
+// isBehind reports whether that has been so for long enough.
+func (h *history) isBehind() bool { return h.behind >= behindAfter }
+
 // watch finds what the client can use. What it leaves unused for two steps goes to others: "the excess
 // buffer is reassigned to other connections" (001 §5.1). One that is quiet, which has sent less than a segment per round trip,
 // could use far more at once, most of all over a short path. That is left to it in windows, but nobody goes without for it.
@@ -172,7 +205,7 @@ func (h *history) watch() {
 	used, most := max(h.recent[0], h.recent[1])*usableShare, slices.Max(h.recent[:])
 	reach := used + usableSegments*h.segments(h.trip())
 	h.usual += (h.client.Throughput - h.usual) / usualSteps
-	h.reach = 0
+	h.reach, h.isQuiet = 0, false
 	switch {
 	case h.initial > 0 || len(h.client.Connections) == 0:
 		// A short transfer is over before others could make room for it: they always leave what such transfers need.
@@ -183,7 +216,11 @@ func (h *history) watch() {
 	case !h.client.Active:
 		h.use = h.client.Throughput
 	case h.leaves >= leavesAfter && !h.isDisturbed() && most < h.segments(max(h.rtt, h.trip())): // with losses others may be the reason
-		h.use, h.reach = used+usableSegments*most, reach
+		h.use, h.reach, h.isQuiet = used+usableSegments*most, reach, true
+	case h.isBehind() && h.leaves < leavesAfter:
+		h.use, h.reach = used, Rate(math.Inf(1))
+	case h.isBehind():
+		h.use, h.reach = used, reach
 	case h.leaves >= leavesAfter:
 		h.use = reach
 	default:
@@ -197,17 +234,23 @@ func (h *history) segments(trip time.Duration) Rate {
 	return Rate(float64(h.client.mss()) / trip.Seconds())
 }
 
-// isQuiet reports whether it sends next to nothing, and nothing is known to hold it up.
-func (h *history) isQuiet() bool { return h.reach > h.use }
+// mayReach reports whether it may turn out to use more than is expected.
+func (h *history) mayReach() bool { return h.reach > h.use }
 
 // isDisturbed reports whether segments were missing on the way of late.
 func (h *history) isDisturbed() bool {
 	return !h.disturbed.IsZero() && h.step.Sub(h.disturbed) < owedTime
 }
 
-// flows reports whether something comes whose round trip is known. Of a client that is quiet it is of long ago, or as long as the other
-// end takes to acknowledge a heartbeat.
-func (h *history) flows() bool { return h.client.Throughput > 0 && h.rtt > 0 && !h.isQuiet() }
+// flows reports whether something comes whose round trip tells of the path: that of a client that is behind may have its pauses in it.
+func (h *history) flows() bool { return h.tells() && !h.isBehind() }
+
+// tells reports whether something comes whose round trip tells of the path if no other's does. Of a client that is quiet it is of long
+// ago, or as long as the other end takes to acknowledge a heartbeat.
+func (h *history) tells() bool { return h.sends() && !h.isQuiet }
+
+// sends reports whether something comes, and a round trip is known.
+func (h *history) sends() bool { return h.client.Throughput > 0 && h.rtt > 0 }
 
 // delay returns how long what it sends waits on its way.
 func (h *history) delay() time.Duration { return h.rtt - h.base }
