@@ -36,7 +36,8 @@ func TestCamerasHoldUpNobody(t *testing.T) {
 	for _, name := range []string{"bulk", "camera0", "camera4"} {
 		t.Logf("%s: %.2f Mbit/s, %.2f in its worst 5 s", name, seen.Rate(name, from, end), seen.Worst(name, 5, from, end))
 	}
-	if got := seen.Rate("bulk", from, end); got < 25 {
+	// They leave 28.5. On a machine that does nothing else it has 27; if nobody looked for their pauses, 5.
+	if got := seen.Rate("bulk", from, end); got < 14 {
 		t.Errorf("beside cameras that take 10 Mbit/s the other has %.2f of 40", got)
 	}
 }
