@@ -155,7 +155,11 @@ func (r *Roster) carryOut(at place, o *opening, known *Upload, peer identity.ID)
 
 // openInTurn opens an upload once few enough others are being opened.
 func (r *Roster) openInTurn(o *opening, peer identity.ID) (Opened, error) {
-	done, err := r.readers.turn(r.life, o.spec.Client)
+	readers := r.readers
+	if o.spec.Stream {
+		readers = r.streaming
+	}
+	done, err := readers.turn(r.life, o.spec.Client)
 	if err != nil {
 		return Opened{}, ErrStopping
 	}

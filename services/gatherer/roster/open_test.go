@@ -70,6 +70,23 @@ func TestWhatWasThereIsLookedForAgain(t *testing.T) {
 	f.open(alice, spec)
 }
 
+// Clients that have large files read that are there already hold up nobody's streams.
+func TestStreamsWaitForNoFiles(t *testing.T) {
+	f := start(t, policy.Policy{}, nil)
+	sensor := f.attach("sensor")
+	for _, name := range []string{"alice", "bob"} { // they have all turns
+		done, err := f.Reading(f.Context(), name)
+		f.must(err)
+		defer done()
+	}
+	short, cancel := context.WithTimeout(f.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := f.Open(short, sensor.ID, sensor.Peer, file("f", 10), false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a file is opened at once: %v", err)
+	}
+	f.open(sensor, stream("log"))
+}
+
 // Where a client has too many uploads, one that was left alone makes way for one other, also while that waits until it can be opened.
 func TestOneUploadMakesWayForOne(t *testing.T) {
 	f := start(t, policy.Policy{}, nil)

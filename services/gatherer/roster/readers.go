@@ -12,7 +12,7 @@ const (
 	readOwn  = readMost / 2
 )
 
-// readers gives turns to openings that read what is on disk already.
+// readers gives turns to openings that read what is on disk already. Those of streams, which read next to nothing, have turns of their own.
 type readers struct {
 	all chan struct{}
 	mu  sync.Mutex
@@ -86,10 +86,12 @@ func (r *Roster) reading() map[string]bool {
 			clients[at.client] = true
 		}
 	}
-	r.readers.mu.Lock()
-	defer r.readers.mu.Unlock()
-	for client := range r.readers.own {
-		clients[client] = true
+	for _, readers := range []*readers{r.readers, r.streaming} {
+		readers.mu.Lock()
+		for client := range readers.own {
+			clients[client] = true
+		}
+		readers.mu.Unlock()
 	}
 	return clients
 }

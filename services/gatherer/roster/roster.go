@@ -96,6 +96,7 @@ type Roster struct {
 	life      context.Context // of what goes on even if the client that asked for it is gone
 	end       context.CancelFunc
 	readers   *readers
+	streaming *readers
 	commands  commands
 	due       []due // that an earlier process has left
 	openSink  func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
@@ -120,7 +121,7 @@ func New(env Env) (*Roster, error) {
 	r := &Roster{
 		Env: env, clients: make(map[string]*Client), sessions: make(map[string]*Session), uploads: make(map[wire.DeliveryID]*Upload),
 		openings: make(map[place]*opening), ending: make(map[place]*Upload), finished: remembered{known: make(map[wire.DeliveryID]finished)},
-		readers: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored, uncounted: make(chan struct{}, 1),
+		readers: newReaders(), streaming: newReaders(), commands: newCommands(), register: register, observed: time.Now(), due: left, openSink: sink.Open, stored: sink.Stored, uncounted: make(chan struct{}, 1),
 	}
 	if r.Free == nil {
 		r.Free = freeOn
