@@ -132,7 +132,9 @@ func TestWhoCameIsNotHeldBackForOthersQueues(t *testing.T) {
 			links[0].stream(15*mbit, s.now+20*second)
 			from := s.now + 5*second
 			s.run(20 * second)
-			if got := rate(d, from, s.now) / mbit / goodput; got < 9 {
+			got := rate(d, from, s.now) / mbit / goodput
+			t.Logf("%.2f of 15 Mbit/s", got)
+			if got < 9 {
 				t.Errorf("%.2f of 15 Mbit/s in the mean of 5 to 20 s", got)
 			}
 		})
