@@ -16,7 +16,6 @@ const (
 	springLink       = Rate(4e6 / 8) // "access link bandwidth 4 Mbps"
 	springQueue      = 64e3          // "queue length (to avoid the congestion) 64 KBytes"
 	springShortQueue = 5e3           // "queue length (to reduce the delay) 5 KBytes"
-	springShort      = 2e3           // "threshold (interactive-short) 2KBytes"
 	springLong       = 8e3           // "threshold (short-long) 8KBytes"
 )
 
