@@ -14,7 +14,7 @@ import (
 // client beside them that always has more gets what they leave.
 func TestCamerasHoldUpNobody(t *testing.T) {
 	t.Parallel()
-	const cameras, from, end = 5, 10, 30
+	const cameras, before, from, end = 5, 10, 20, 40
 	c := gathering.Case{
 		Seed: 71, Access: link.Shape{Rate: 40 * link.Mbit, Queue: link.Size(200 * link.KiB)},
 		Terminals: []gathering.Terminal{terminal("bulk", 5*time.Millisecond, gather.Share{})},
@@ -27,6 +27,9 @@ func TestCamerasHoldUpNobody(t *testing.T) {
 			if _, err := s.Record(fmt.Sprint("camera", i), 8000, 33*time.Millisecond); err != nil { // 1.9 Mbit/s
 				return err
 			}
+		}
+		if err := s.Until(before * time.Second); err != nil {
+			return err
 		}
 		if _, err := s.Stream("bulk"); err != nil {
 			return err

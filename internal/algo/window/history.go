@@ -178,10 +178,12 @@ func (h *history) lag(least time.Duration) {
 	for _, one := range h.client.Connections {
 		windows += one.Window
 	}
-	could := min(h.counted, Rate(float64(windows)/(h.trip()+reading).Seconds()))
-	lags := h.client.Throughput <= leavesShare*could && least < leastQueue
+	could := Rate(float64(windows) / (h.trip() + reading).Seconds())
+	lags := h.client.Throughput <= leavesShare*could
 	if h.isBehind() {
-		lags = h.client.Throughput <= h.use
+		lags = lags && h.client.Throughput <= h.use
+	} else {
+		lags = lags && h.client.Throughput <= leavesShare*h.counted && least < leastQueue
 	}
 	if !lags || h.rule != Surplus || h.initial > 0 || h.paced > 0 || h.jostled || h.isDisturbed() {
 		h.behind = 0
