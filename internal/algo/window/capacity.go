@@ -55,12 +55,12 @@ func summarize(all []*history) summary {
 		s.planned += h.counted
 		// While there are longer transfers, what a short one has learnt says little: its round trip may never have been
 		// without a queue.
-		tells := h.long || !long
-		if tells && h.leaves == 0 && !h.isBehind() && !h.path.narrow {
+		counts := h.long || !long
+		if counts && h.leaves == 0 && !h.isBehind() && !h.path.narrow {
 			s.full += h.counted
 			s.filled += h.client.Throughput
 		}
-		if tells && h.flows() && !h.path.narrow && !h.isHeldUp() {
+		if counts && h.flows() && !h.path.narrow && !h.isHeldUp() {
 			s.free += h.counted
 			if h.leaves == 0 {
 				s.freeFull += h.counted
@@ -72,7 +72,7 @@ func summarize(all []*history) summary {
 		if target := h.client.Target; target > 0 && (s.weight == 0 || target < s.weight) {
 			s.weight = target
 		}
-		if tells && (h.flows() || !anybody && h.tells()) && (h.drained || h.aside || !s.drained) {
+		if counts && (h.flows() || !anybody && h.tells()) && (h.drained || h.aside || !s.drained) {
 			queues = append(queues, h.delay())
 			if !h.path.narrow {
 				shared = append(shared, h.delay())
