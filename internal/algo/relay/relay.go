@@ -84,6 +84,7 @@ type Account struct {
 	length    uint64 // the length of the whole, once known; it stays when the delivery begins again
 	maxCached uint64
 	came      mark      // what had arrived when it was looked for slow children, and since when no more has
+	promised  mark      // what was promised when it was looked for slow children, and since when no more has been, or some child has lacked something
 	full      time.Time // when the cache was last full of what some children lack
 	lull      mark      // since when all children that do not wait have what there is of a stream, and up to where they last had it; zero if they do not
 	children  map[string]*child
@@ -290,7 +291,7 @@ func (a *Account) Needed(from uint64) uint64 {
 // Children that are further on wait until that has come again. A parked child that needs what comes before the offset stays parked.
 func (a *Account) Restart(from uint64) {
 	a.began, a.arrived, a.discarded, a.credit = from, from, from, from
-	a.ended, a.lull = false, mark{}
+	a.ended, a.lull, a.promised = false, mark{}, mark{}
 	for _, c := range a.children {
 		c.parked = c.parked && c.acked < from
 		c.beginAgain()

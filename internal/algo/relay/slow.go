@@ -10,6 +10,8 @@ import (
 const (
 	// brakeTime is how long a child must have held up others to lose its place in the cache. Where bytes
 	// come fast, a few milliseconds fill a cache, and a child that is so little behind need not be slow.
+	// That is so for a child that is nearly as fast as the others, too, where they take long for what the cache has room for: it may
+	// take half as long as they did. All that it lacks comes again for a child that loses its place.
 	brakeTime = 250 * time.Millisecond
 	// longBrake takes its place where the cache has room and only the mode keeps the others from getting further ahead, and
 	// where the others had been there before. It is longer than any path, so that a child that is far is not taken for slow.
@@ -54,13 +56,21 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 			c.brake = mark{a.arrived, c.acked, now} // it holds up others from now on
 		}
 		// One that has just come again, however long its links have held up others, may have something under way.
-		if waited, linked := now.Sub(c.brake.at), now.Sub(c.linked); waited >= brake && linked >= brakeTime {
+		if waited, linked := now.Sub(c.brake.at), now.Sub(c.linked); waited >= max(brake, a.taken(c.brake.at)/2) && linked >= brakeTime {
 			c.stood = c.stood || c.lost || min(waited, linked) >= longBrake && moved < leastTaken
 			c.parked, c.lost, c.brake = true, true, mark{}
 			parked = append(parked, name)
 		}
 	}
 	return parked
+}
+
+// taken returns for how long, at a time, the children had been at what there was room for; zero is not known.
+func (a *Account) taken(at time.Time) time.Duration {
+	if a.promised.at.IsZero() {
+		return 0
+	}
+	return at.Sub(a.promised.at)
 }
 
 // spread returns which children are behind, and whether others wait for them. A child is ahead if it lacks less than half of what
@@ -96,6 +106,9 @@ func (a *Account) releaseBrakes() {
 func (a *Account) Slow(now time.Time) (evicted []string) {
 	if a.came.at.IsZero() || a.came.offset != a.arrived {
 		a.came = mark{offset: a.arrived, at: now}
+	}
+	if a.promised.at.IsZero() || a.promised.offset != a.credit || a.floor() >= a.arrived {
+		a.promised = mark{offset: a.credit, at: now}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.children)) {
 		c := a.children[name]
@@ -194,7 +207,7 @@ func (a *Account) wouldLag(c *child, now time.Time) bool {
 
 // Pardon begins anew what is held against children: the agent itself stood still, and they may have waited for it.
 func (a *Account) Pardon() {
-	a.came = mark{}
+	a.came, a.promised = mark{}, mark{}
 	for _, c := range a.children {
 		c.beginAgain()
 	}
