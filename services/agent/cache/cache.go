@@ -150,7 +150,13 @@ func (c *Cache) Segment() uint64 {
 	return segment
 }
 
-// Claim takes room for the entry, up to what it wants or as much as there is, and returns how much it has then. The entry
+// aside is how much of the limit is set aside, so that whoever comes while others have all the rest, and cannot give it back, gets on.
+func (c *Cache) aside() uint64 { return c.limit / 8 }
+
+// least is how much an entry may have of what is set aside.
+func (c *Cache) least() uint64 { return max(c.aside()/32, leastSegment) }
+
+// Claim takes room for the entry, up to what it wants or as much as it may have, and returns how much it has then. The entry
 // gives back with ShrinkTo what it does not promise. If there is less than it wants, others hear of it: see Pressure.
 func (e *Entry) Claim(want uint64) (has uint64) {
 	c := e.cache
@@ -160,7 +166,8 @@ func (e *Entry) Claim(want uint64) (has uint64) {
 		return e.reserved
 	}
 	free := c.limit - c.reserved
-	more := min(want-e.reserved, free)
+	first := c.least() - min(c.least(), e.reserved)
+	more := min(want-e.reserved, max(free-min(free, c.aside()), min(free, first)))
 	if more < want-e.reserved {
 		close(c.pressure)
 		c.pressure = make(chan struct{})
@@ -170,12 +177,12 @@ func (e *Entry) Claim(want uint64) (has uint64) {
 	return e.reserved
 }
 
-// Share returns how much room each entry has when all that do not rest have the same.
+// Share returns how much room each entry has when all that do not rest have the same, beside what is set aside.
 func (e *Entry) Share() uint64 {
 	c := e.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.limit / uint64(max(c.active, 1))
+	return (c.limit - c.aside()) / uint64(max(c.active, 1))
 }
 
 // Rest says that the entry will not grow any more: the others share what it does not hold.

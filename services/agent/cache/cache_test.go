@@ -46,14 +46,14 @@ func TestRoomIsWithinTheLimit(t *testing.T) {
 }
 
 func TestThoseThatRestLeaveTheirShare(t *testing.T) {
-	c := open(t, 120)
+	c := open(t, 96)
 	a, b, rested := c.Create(), c.Create(), c.Create()
-	if got := a.Share(); got != 40 {
+	if got := a.Share(); got != 28 {
 		t.Errorf("a third is %d", got)
 	}
 	rested.Rest()
 	rested.Rest()
-	if got := b.Share(); got != 60 {
+	if got := b.Share(); got != 42 {
 		t.Errorf("a half is %d", got)
 	}
 }
@@ -103,5 +103,23 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	}
 	if _, err := cache.Open(filepath.Join(file, "below"), 1<<20, cache.Disk{}); err == nil {
 		t.Error("a cache below a file")
+	}
+}
+
+// Who comes while one entry has all that it may, and gives nothing back, gets on all the same, and so do many of them.
+func TestNobodyTakesAllRoom(t *testing.T) {
+	c := open(t, 64<<20)
+	if got := c.Create().Claim(64 << 20); got != 56<<20 {
+		t.Errorf("the first has room for %d, want seven eighths of the limit", got)
+	}
+	for i := range 32 {
+		pressure := c.Pressure()
+		if got := c.Create().Claim(1 << 20); got != 256<<10 {
+			t.Fatalf("entry %d that comes then has room for %d, want 256 KiB", i, got)
+		}
+		<-pressure
+	}
+	if got := c.Create().Claim(1); got != 0 || c.Reserved() != c.Limit() {
+		t.Errorf("one more has room for %d, and %d are reserved of %d", got, c.Reserved(), c.Limit())
 	}
 }

@@ -27,14 +27,14 @@ func TestKeptDeliveryGivesWay(t *testing.T) {
 	}
 	entry := w.agents["sa1"].Cache.Create()
 	defer entry.Close()
-	w.await("there is room", func() bool { return entry.Claim(4<<20) == 4<<20 })
+	w.await("there is room", func() bool { return entry.Claim(7<<19) == 7<<19 })
 }
 
 // Of several deliveries that are kept, no more give way than have to, and those that ended first do.
 func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
-	const kept, size = 3, 256 << 10
+	const kept, size, aside = 3, 256 << 10, 64 << 10
 	w := newWorld(t, size, modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"])
-	a := w.start("sa1", kept*size)
+	a := w.start("sa1", kept*size*8/7+8)
 	for range kept {
 		w.id[0]++
 		w.tree("sa1", "sender", "r1")
@@ -49,7 +49,7 @@ func TestKeptDeliveriesGiveWayOneByOne(t *testing.T) {
 	defer entry.Close()
 	for gaveWay := range kept - 1 {
 		freed := a.Cache.Freed()
-		want := uint64(gaveWay*size + 1)
+		want := uint64(max(gaveWay*size, aside) + 16)
 		if entry.Claim(want) == want {
 			t.Fatalf("%d gave way before they had to", gaveWay+1)
 		}
@@ -85,7 +85,7 @@ func TestWhatGaveWayTakesNoRoom(t *testing.T) {
 			w.assign("sa2", true)
 			for _, a := range []*agent{first, second} {
 				other := a.Cache.Create()
-				w.await("it gave way", func() bool { return other.Claim(room) == room })
+				w.await("it gave way", func() bool { return other.Claim(room*7/8) == room*7/8 })
 				if err := other.Close(); err != nil {
 					t.Error(err)
 				}
@@ -190,7 +190,7 @@ func TestKeptDeliveryThatLacksRoomIsQuiet(t *testing.T) {
 	defer stop()
 	running.Go(func() { _ = w.send(ctx, "sa1") })
 	running.Go(func() { _ = w.pull(ctx, late, func() string { return "sa1" }) })
-	w.await("the cache is full", func() bool { return w.agents["sa1"].Held() == 1<<20 })
+	w.await("all room is taken", func() bool { return w.agents["sa1"].Held() == 768<<10 })
 	w.assign("sa1", true)
 	w.agents["sa1"].Assign(&groupv1.Assignments{Current: []*groupv1.Assignment{{Delivery: strings.Repeat("0e", 16), Group: "g", Duty: groupv1.Duty_DUTY_RELAY, Spec: w.spec, Ended: true}}})
 	for round := range 50 {

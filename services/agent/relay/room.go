@@ -9,6 +9,8 @@ const (
 	// firstAhead is how far credit goes beyond what has arrived, at most, before it is known how fast bytes come. Like
 	// endToEndWindow, it suffices for 10 Gbit/s and 10 ms.
 	firstAhead = 16 << 20
+	// firstOfStream is the same for streams, of which many may be quiet for hours: a promise is kept as long.
+	firstOfStream = 1 << 20
 	// aheadTime is how long what is promised lasts, at the rate at which bytes come.
 	aheadTime = 2 * time.Second
 )
@@ -134,10 +136,11 @@ func (d *delivery) claim(want uint64) uint64 {
 // taken back, so that a delivery whose bytes come slowly must not take all the room that others will need.
 func (d *delivery) want(length uint64) uint64 {
 	want := d.account.Want(length)
+	first := uint64(firstAhead)
 	if d.isStream() {
-		want = min(want, d.hub.streamWindow)
+		want, first = min(want, d.hub.streamWindow), firstOfStream
 	}
-	ahead := max(min(firstAhead, d.entry.Share()/4), d.recent)
+	ahead := max(min(first, d.entry.Share()/4), d.recent)
 	return max(min(want, d.account.Held()+ahead), d.account.Reserved())
 }
 

@@ -1,7 +1,10 @@
 package relay_test
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/parallel"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -29,5 +32,29 @@ func TestShareOfLessThanASegment(t *testing.T) {
 				w.deliver("sa1", map[*member]string{newMember("r1"): "sa1", newMember("r2"): "sa2", newMember("r3"): "sa2"})
 			})
 		}
+	}
+}
+
+// A delivery over a slow link has filled the cache, and can give back nothing: one that comes then gets on all the same.
+func TestSlowDeliveryLeavesRoomToOthers(t *testing.T) {
+	spec := modes()["CONTROL_MODE_HOP-DATA_PLANE_TLS"]
+	spec.SlowMember = &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE}
+	w := newWorld(t, 4<<20, spec)
+	a := w.start("sa1", 2<<20)
+	w.tree("sa1", "sender", "slow")
+	slow := newMember("slow")
+	slow.pace = time.Minute
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = w.send(ctx, "sa1") })
+	running.Go(func() { _ = w.pull(ctx, slow, func() string { return "sa1" }) })
+	w.await("the slow one has all room", func() bool { return a.Held() == 7<<18 })
+	w.id[0]++
+	w.tree("sa1", "sender", "r1")
+	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+	if slow.has() > 1<<20 {
+		t.Errorf("the slow one has %d bytes meanwhile", slow.has())
 	}
 }
