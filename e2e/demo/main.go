@@ -127,7 +127,7 @@ func (d *demo) push(dir string, members map[string]*exec.Cmd) error {
 	}
 	d.say("A member crashes (kill -9) in the middle of a delivery. It is told as it is.")
 	time.AfterFunc(time.Second, func() { _ = members["node-3"].Process.Kill() })
-	err := d.run("push", object, "--group", "models", "--name", "again.bin", "--rate", "60MB", "--deadline", "8s")
+	err := d.run("push", object, "--group", "models", "--name", "again.bin", "--rate", "60MB", "--deadline", "12s")
 	if status := new(exec.ExitError); errors.As(err, &status) && status.ExitCode() == partial {
 		d.say("The exit status is 3: some members have it, and not all.")
 		err = nil
