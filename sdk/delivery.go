@@ -146,7 +146,7 @@ type Delivery struct {
 	// Changes says that members are sent what they lack of a directory: see OpenChanges.
 	Changes bool
 	// LeftOut names what is missing here because it would be more than a message, or the managers' store, takes, as in a delivery to
-	// thousands of members: links, tree, details or receipts. Counts and measurements are those of all.
+	// thousands of members: links, tree, details, late receipts (of members that came late and are done) or receipts. Counts and measurements are those of all.
 	LeftOut []string
 	wire
 }

@@ -150,9 +150,14 @@ func (a *app) printDelivery(d sdk.Delivery) error {
 
 // sayLeftOut says which of the things to be shown are missing from a delivery to thousands of members.
 func (a *app) sayLeftOut(d sdk.Delivery) {
-	if len(d.LeftOut) > 0 && a.output == "wide" || slices.Contains(d.LeftOut, "receipts") {
+	if len(d.LeftOut) > 0 && a.output == "wide" || lacksReceipts(d) {
 		fmt.Fprintf(a.stderr, "of so many members not all fits into one answer: it is without (some of) %s\n", strings.Join(d.LeftOut, ", "))
 	}
+}
+
+// lacksReceipts reports whether receipts are missing from a delivery, be it only of members that came late.
+func lacksReceipts(d sdk.Delivery) bool {
+	return slices.Contains(d.LeftOut, "receipts") || slices.Contains(d.LeftOut, "late receipts")
 }
 
 func (a *app) printReceipts(d sdk.Delivery) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -93,7 +92,7 @@ func fate(d sdk.Delivery, err error, member string) (why error, isKnown bool) {
 		return nil, false
 	case d.State == sdk.DeliveryComplete: // at all members
 		return nil, true
-	case slices.Contains(d.LeftOut, "receipts"):
+	case lacksReceipts(d):
 		return errUnsaid, true
 	}
 	return errEndedAway, true

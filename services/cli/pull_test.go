@@ -24,15 +24,16 @@ func TestFate(t *testing.T) {
 		known bool
 		want  string
 	}{
-		"runs":         {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}}}},
-		"not answered": {err: &sdk.Error{Code: sdk.Unavailable}},
-		"forgotten":    {err: &sdk.Error{Code: sdk.NotFound}, known: true, want: "no manager knows of it any more: push it again"},
-		"complete":     {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptComplete}), known: true, want: "<nil>"},
-		"failed":       {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", Detail: "by hand"}), known: true, want: "canceled: by hand"},
-		"failed alone": {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptFailed, Reason: "slow", Detail: "far behind"}}}, known: true, want: "slow: far behind"},
-		"all have it":  {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryComplete, LeftOut: []string{"receipts"}}, known: true, want: "<nil>"},
-		"of thousands": {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryFailed, LeftOut: []string{"receipts"}}, known: true, want: errUnsaid.Error()},
-		"away":         {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptUnknown}), known: true, want: "it ended while this member was not heard of, and no agent has more of it: push it again"},
+		"runs":               {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}}}},
+		"not answered":       {err: &sdk.Error{Code: sdk.Unavailable}},
+		"forgotten":          {err: &sdk.Error{Code: sdk.NotFound}, known: true, want: "no manager knows of it any more: push it again"},
+		"complete":           {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptComplete}), known: true, want: "<nil>"},
+		"failed":             {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptFailed, Reason: "canceled", Detail: "by hand"}), known: true, want: "canceled: by hand"},
+		"failed alone":       {d: sdk.Delivery{Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptFailed, Reason: "slow", Detail: "far behind"}}}, known: true, want: "slow: far behind"},
+		"all have it":        {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryComplete, LeftOut: []string{"receipts"}}, known: true, want: "<nil>"},
+		"late, of thousands": {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryFailed, LeftOut: []string{"late receipts"}}, known: true, want: errUnsaid.Error()},
+		"of thousands":       {d: sdk.Delivery{Ended: time.Now(), State: sdk.DeliveryFailed, LeftOut: []string{"receipts"}}, known: true, want: errUnsaid.Error()},
+		"away":               {d: ended(other, sdk.Receipt{Member: "n1", State: sdk.ReceiptUnknown}), known: true, want: "it ended while this member was not heard of, and no agent has more of it: push it again"},
 	} {
 		if why, isKnown := fate(tt.d, tt.err, "n1"); isKnown != tt.known || tt.known && fmt.Sprint(why) != tt.want {
 			t.Errorf("%s: %v (known: %v), want %s", what, why, isKnown, tt.want)

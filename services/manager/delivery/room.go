@@ -100,12 +100,14 @@ const (
 	leftLinks    = "links"
 	leftTree     = "tree"
 	leftDetails  = "details"
+	leftLate     = "late receipts"
 	leftReceipts = "receipts"
 )
 
-// fitMessage leaves out of a delivery what does not fit into a message: first what most can do without, and then receipts from the last on.
+// fitMessage leaves out of a delivery what does not fit into a message: first what most can do without, and then receipts from the
+// last on, those of members that came late before others.
 func fitMessage(d *groupv1.Delivery) {
-	for _, leaveOut := range []func(*groupv1.Delivery){leaveOutLinks, leaveOutTree, leaveOutDetails, leaveOutReceipts} {
+	for _, leaveOut := range []func(*groupv1.Delivery){leaveOutLinks, leaveOutTree, leaveOutDetails, leaveOutLate, leaveOutReceipts} {
 		if proto.Size(d) <= maxShown {
 			return
 		}
@@ -132,14 +134,34 @@ func leaveOutDetails(d *groupv1.Delivery) {
 	d.LeftOut = append(d.LeftOut, leftDetails)
 }
 
-func leaveOutReceipts(d *groupv1.Delivery) {
-	receipts := d.GetReceipts()
-	d.Receipts, d.LeftOut = nil, append(d.LeftOut, leftReceipts)
-	const around = 8 // the bytes that a message inside another takes beside its own
-	room := maxShown - proto.Size(d)
-	fits := slices.IndexFunc(receipts, func(receipt *groupv1.Receipt) bool {
-		room -= proto.Size(receipt) + around
-		return room < 0
+// leaveOutLate leaves out who came late and is done. A stream may go on for months, while members come and go with ever new names, and its
+// sender has to hear of those that it began with: it keeps what they lack.
+func leaveOutLate(d *groupv1.Delivery) {
+	leaveOutSome(d, leftLate, func(receipt *groupv1.Receipt) bool {
+		return receipt.GetLate() && receipt.GetState() != groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
 	})
-	d.Receipts = receipts[:max(fits, 0)]
+}
+
+func leaveOutReceipts(d *groupv1.Delivery) {
+	leaveOutSome(d, leftReceipts, func(*groupv1.Receipt) bool { return true })
+}
+
+// leaveOutSome leaves out as many of some receipts as has to be.
+func leaveOutSome(d *groupv1.Delivery, word string, mayGo func(*groupv1.Receipt) bool) {
+	if !slices.ContainsFunc(d.GetReceipts(), mayGo) {
+		return
+	}
+	d.LeftOut = append(d.LeftOut, word)
+	const around = 3 // the bytes that a message inside another takes at least beside its own
+	excess := proto.Size(d) - maxShown
+	kept := len(d.GetReceipts())
+	for _, receipt := range slices.Backward(d.GetReceipts()) {
+		if excess > 0 && mayGo(receipt) {
+			excess -= proto.Size(receipt) + around
+		} else {
+			kept--
+			d.Receipts[kept] = receipt
+		}
+	}
+	d.Receipts = d.GetReceipts()[kept:]
 }

@@ -177,3 +177,34 @@ func TestShownFitsAMessage(t *testing.T) {
 		}
 	}
 }
+
+// A stream to which tens of thousands have come and gone shows those that it began with, and who is there: its sender waits for them.
+func TestThoseWhoCameLateAndAreDoneAreLeftOutFirst(t *testing.T) {
+	d := new(groupv1.Delivery)
+	for i := range 80_000 {
+		receipt := &groupv1.Receipt{
+			Member: fmt.Sprintf("%05d-receiver-of-a-deployment", i), Late: i%100 > 0, State: groupv1.ReceiptState_RECEIPT_STATE_FAILED, Reason: Left,
+			Bytes: 1 << 40, ChangeTime: timestamppb.New(after(10)),
+		}
+		if i%1000 == 1 {
+			receipt.State = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
+		}
+		d.Receipts = append(d.Receipts, receipt)
+	}
+	fitMessage(d)
+	if size := proto.Size(d); size > maxShown || size < maxShown-200 || slices.Contains(d.GetLeftOut(), leftReceipts) {
+		t.Fatalf("%d bytes of %d are shown, without %v", size, maxShown, d.GetLeftOut())
+	}
+	if !slices.IsSortedFunc(d.GetReceipts(), func(a, b *groupv1.Receipt) int { return strings.Compare(a.GetMember(), b.GetMember()) }) {
+		t.Error("they are in another order")
+	}
+	awaited := 0
+	for _, receipt := range d.GetReceipts() {
+		if !receipt.GetLate() || receipt.GetState() == groupv1.ReceiptState_RECEIPT_STATE_RECEIVING {
+			awaited++
+		}
+	}
+	if awaited != 800+80 {
+		t.Errorf("%d are shown that began with it, or are there, want all 880", awaited)
+	}
+}

@@ -1455,7 +1455,7 @@ type Delivery struct {
 	// The tree's clusters, by name. Empty where the tree is.
 	TreeClusters []*TreeCluster `protobuf:"bytes,22,rep,name=tree_clusters,json=treeClusters,proto3" json:"tree_clusters,omitempty"`
 	// What of this there is no room for in a message, or was none in the store, the first to be left out first:
-	// links, tree, details, receipts. Counts and measurements are of all.
+	// links, tree, details, late receipts (of members that came late and are done), receipts. Counts and measurements are of all.
 	LeftOut       []string `protobuf:"bytes,23,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
