@@ -265,6 +265,9 @@ func (c *creation) record() *managerv1.DeliveryRecord {
 		},
 		GroupIncarnation: c.group.GetIncarnation(), SenderIncarnation: c.sender.GetIncarnation(),
 	}
+	if earlier := c.desk.versions(c.asked.GetGroup(), c.asked.GetSpec().GetName()); len(earlier) > 0 && !orderTime(earlier[0]).Before(c.now) {
+		record.OrderTime = timestamppb.New(orderTime(earlier[0]).Add(1))
+	}
 	for _, receiver := range c.network.Receivers {
 		record.Members = append(record.Members, &managerv1.Participant{Name: receiver.GetName(), Incarnation: receiver.GetIncarnation()})
 	}

@@ -166,7 +166,7 @@ func (k *keeper) assignment(delivery view.Delivery, duty groupv1.Duty) *groupv1.
 	return &groupv1.Assignment{
 		Delivery: k.id, Group: k.group, Duty: duty, TreeVersion: delivery.Tree.Record(), Spec: record.GetSpec(),
 		Sender: record.GetSender(), Sealed: record.GetSealed(), Length: record.GetLength(), Root: record.GetRoot(),
-		Datagrams: record.GetDatagrams(), CreateTime: record.GetCreateTime(),
+		Datagrams: record.GetDatagrams(), CreateTime: timestamppb.New(orderTime(delivery)),
 	}
 }
 

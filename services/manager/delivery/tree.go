@@ -1,13 +1,11 @@
 package delivery
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/moment"
@@ -418,32 +416,4 @@ func (k *keeper) isKept(delivery view.Delivery, in *tree.Tree, member string) bo
 		}
 	}
 	return false
-}
-
-// superseded reports whether members that come late get another delivery to the same group instead of this one: of each name, only the latest
-// object is given. All deliveries are looked through for that, once, and only if it is asked.
-func (k *keeper) superseded(delivery view.Delivery) (is func() bool) {
-	own := delivery.GetDelivery()
-	return sync.OnceValue(func() bool {
-		newestFirst := k.desk.view.Deliveries(func(other view.Delivery) bool {
-			of := other.GetDelivery()
-			return of.GetGroup() == own.GetGroup() && of.GetSpec().GetName() == own.GetSpec().GetName() &&
-				of.GetSpec().GetKind() != groupv1.DeliveryKind_DELIVERY_KIND_STREAM &&
-				(other.ID() == k.id || of.GetState() != groupv1.DeliveryState_DELIVERY_STATE_FAILED)
-		})
-		return len(newestFirst) > 0 && forLate(newestFirst).ID() != k.id
-	})
-}
-
-// forLate returns which of several deliveries of one name is given to members that come late: the newest, unless nothing of it was sent because
-// all had the object. Then agents have it from an earlier delivery, if at all.
-func forLate(newestFirst []view.Delivery) view.Delivery {
-	newest := newestFirst[0]
-	for _, one := range newestFirst {
-		same := bytes.Equal(one.GetDelivery().GetRoot(), newest.GetDelivery().GetRoot())
-		if same && (one.Running() || one.GetDelivery().GetSentBytes() > 0) {
-			return one
-		}
-	}
-	return newest
 }

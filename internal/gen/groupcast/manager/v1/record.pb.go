@@ -42,7 +42,9 @@ type DeliveryRecord struct {
 	// In a large record, what several receipts have as their detail: they are without it.
 	Details []*SharedDetail `protobuf:"bytes,7,rep,name=details,proto3" json:"details,omitempty"`
 	// How long the sender took to send what it has sent, as it was measured last; unset if nobody knows.
-	SendTime      *durationpb.Duration `protobuf:"bytes,8,opt,name=send_time,json=sendTime,proto3" json:"send_time,omitempty"`
+	SendTime *durationpb.Duration `protobuf:"bytes,8,opt,name=send_time,json=sendTime,proto3" json:"send_time,omitempty"`
+	// By what it is later than other deliveries of its name, if not by when it was created: the date was behind theirs then.
+	OrderTime     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=order_time,json=orderTime,proto3" json:"order_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,6 +131,13 @@ func (x *DeliveryRecord) GetDetails() []*SharedDetail {
 func (x *DeliveryRecord) GetSendTime() *durationpb.Duration {
 	if x != nil {
 		return x.SendTime
+	}
+	return nil
+}
+
+func (x *DeliveryRecord) GetOrderTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OrderTime
 	}
 	return nil
 }
@@ -669,7 +678,7 @@ var File_groupcast_manager_v1_record_proto protoreflect.FileDescriptor
 
 const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xaa\x03\n" +
+	"!groupcast/manager/v1/record.proto\x12\x14groupcast.manager.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!groupcast/group/v1/delivery.proto\x1a groupcast/group/v1/manager.proto\x1a&groupcast/replica/v1/replication.proto\"\xe5\x03\n" +
 	"\x0eDeliveryRecord\x128\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1c.groupcast.group.v1.DeliveryR\bdelivery\x12+\n" +
 	"\x11group_incarnation\x18\x02 \x01(\x04R\x10groupIncarnation\x12-\n" +
@@ -678,7 +687,9 @@ const file_groupcast_manager_v1_record_proto_rawDesc = "" +
 	"\tseal_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bsealTime\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\x12<\n" +
 	"\adetails\x18\a \x03(\v2\".groupcast.manager.v1.SharedDetailR\adetails\x126\n" +
-	"\tsend_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bsendTime\"B\n" +
+	"\tsend_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bsendTime\x129\n" +
+	"\n" +
+	"order_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\torderTime\"B\n" +
 	"\fSharedDetail\x12\x16\n" +
 	"\x06detail\x18\x01 \x01(\tR\x06detail\x12\x1a\n" +
 	"\breceipts\x18\x02 \x03(\rR\breceipts\"C\n" +
@@ -758,18 +769,19 @@ var file_groupcast_manager_v1_record_proto_depIdxs = []int32{
 	9,  // 2: groupcast.manager.v1.DeliveryRecord.seal_time:type_name -> google.protobuf.Timestamp
 	1,  // 3: groupcast.manager.v1.DeliveryRecord.details:type_name -> groupcast.manager.v1.SharedDetail
 	10, // 4: groupcast.manager.v1.DeliveryRecord.send_time:type_name -> google.protobuf.Duration
-	5,  // 5: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
-	11, // 6: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
-	5,  // 7: groupcast.manager.v1.TreeStep.nodes:type_name -> groupcast.manager.v1.TreeNode
-	11, // 8: groupcast.manager.v1.TreeStep.changes:type_name -> groupcast.group.v1.TreeChange
-	12, // 9: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
-	9,  // 10: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
-	13, // 11: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 5: groupcast.manager.v1.DeliveryRecord.order_time:type_name -> google.protobuf.Timestamp
+	5,  // 6: groupcast.manager.v1.TreeRecord.nodes:type_name -> groupcast.manager.v1.TreeNode
+	11, // 7: groupcast.manager.v1.TreeRecord.changes:type_name -> groupcast.group.v1.TreeChange
+	5,  // 8: groupcast.manager.v1.TreeStep.nodes:type_name -> groupcast.manager.v1.TreeNode
+	11, // 9: groupcast.manager.v1.TreeStep.changes:type_name -> groupcast.group.v1.TreeChange
+	12, // 10: groupcast.manager.v1.ReplicationRecord.replication:type_name -> groupcast.replica.v1.Replication
+	9,  // 11: groupcast.manager.v1.ReplicationRecord.key_time:type_name -> google.protobuf.Timestamp
+	13, // 12: groupcast.manager.v1.ManagerRecord.manager:type_name -> groupcast.group.v1.Manager
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_groupcast_manager_v1_record_proto_init() }
