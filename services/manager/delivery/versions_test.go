@@ -16,6 +16,7 @@ func TestLaterVersionIsLaterWhateverTheDateWas(t *testing.T) {
 	ahead := stored("ahead")
 	ahead.Delivery.Group, ahead.Delivery.Spec = "g", fileSpec()
 	ahead.Delivery.CreateTime, ahead.Delivery.State = timestamppb.New(time.Now().Add(time.Hour)), groupv1.DeliveryState_DELIVERY_STATE_COMPLETE
+	ahead.Delivery.Root, ahead.Delivery.SentBytes = []byte("another"), 1
 	d.write(t, ahead)
 	for range 2 {
 		before, _ := d.view.Delivery("ahead")
