@@ -66,7 +66,7 @@ generate: tools ## rebuild what is generated from the contracts
 bench: ## Go benchmarks; figures go to docs/benchmarks.md by hand
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./services/manager/...
 	go test -run '^$$' -bench 'Build|Change' -cpu 1 -timeout 30m ./internal/algo/tree
-	TMPDIR=/dev/shm go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./internal/link ./internal/object
+	TMPDIR=/dev/shm go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./internal/link ./internal/object ./internal/digest
 	CI=1 go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/gather
 
 FUZZTIME ?= 30s

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/groupcast/groupcast/sdk"
 )
@@ -24,9 +25,9 @@ func TestDeliveryEndsWithWhatWasShown(t *testing.T) {
 	a, out, shown := concluding()
 	d := sdk.Delivery{ID: "0123456789", Receipts: []sdk.Receipt{{Member: "n1", State: sdk.ReceiptReceiving, Bytes: 90}}}
 	shown.show(d)
-	d.State, d.Receipts = sdk.DeliveryFailed, []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown}}
+	d.State, d.Receipts = sdk.DeliveryFailed, []sdk.Receipt{{Member: "n1", State: sdk.ReceiptUnknown, Changed: time.Now().Add(-90 * time.Second)}}
 	err := a.conclude(context.Background(), nil, d, shown)
-	if want := regexp.MustCompile(`n1 +UNKNOWN\(\) +90 B`); err == nil || !want.MatchString(out.String()) {
+	if want := regexp.MustCompile(`n1 +UNKNOWN\(1m\) +90 B`); err == nil || !want.MatchString(out.String()) {
 		t.Errorf("%v, %s, want %s", err, out, want)
 	}
 }

@@ -3,9 +3,11 @@ package relay_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -142,7 +144,11 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 	w.tree("sa1", "sender", "r1")
 	r1, r2 := identity.ID{Role: identity.Member, Name: "r1"}, identity.ID{Role: identity.Member, Name: "r2"}
 	r2Part := identity.ID{Role: identity.Member, Name: "r2.part"}
-	other := wire.DeliveryID{9}
+	own, other, absent := w.id, wire.DeliveryID{9}, wire.DeliveryID{8}
+	w.id = other
+	w.tree("sa1", "sender", "r2")
+	w.id = own
+	said := make(map[string]string) // to whom a capability for another delivery does not help: no more where there is that one
 	for name, tt := range map[string]struct {
 		as     identity.ID
 		change func(*wire.Hello)
@@ -152,6 +158,7 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 		"of another member":        {r2, func(*wire.Hello) {}, wire.Denied},
 		"of another's part":        {r1, func(h *wire.Hello) { h.Capability = w.capability(r2Part, identity.Receive) }, wire.Denied},
 		"for another delivery":     {r1, func(h *wire.Hello) { h.Delivery = other }, wire.Denied},
+		"for one that is not here": {r1, func(h *wire.Hello) { h.Delivery = absent }, wire.Denied},
 		"to receive, used to send": {r1, func(h *wire.Hello) { h.Offer = true }, wire.Denied},
 		"tampered":                 {r1, func(h *wire.Hello) { h.Capability[len(h.Capability)-1] ^= 1 }, wire.Denied},
 		"expired": {r1, func(h *wire.Hello) {
@@ -167,7 +174,11 @@ func TestC16CapabilityOfAnother(t *testing.T) {
 			if !errors.As(err, &refusal) || refusal.Reason != tt.reason {
 				t.Errorf("%v, want it refused as %v", err, tt.reason)
 			}
+			said[name] = strings.ReplaceAll(err.Error(), hex.EncodeToString(hello.Delivery[:]), "ID")
 		})
+	}
+	if here, not := said["for another delivery"], said["for one that is not here"]; here != not {
+		t.Errorf("it shows whether there is a delivery: %q, and %q where there is none", here, not)
 	}
 	for _, session := range []identity.ID{r2, r2Part} {
 		hello := w.hello(w.capability(session, identity.Receive))
