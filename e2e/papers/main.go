@@ -1,7 +1,7 @@
 // Command papers reruns the experiments of the papers on the network lab.
 //
 //	papers list
-//	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-scale N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
+//	papers run [-seed N] [-duration D] [-runs N] [-loads L,L] [-members N,N] [-scale N] [-png] [-results FOLDER] PAPER[/EXPERIMENT]...
 //	papers draw FOLDER...
 //
 // A run replaces the folder of its results; draw makes tables and charts again from the figures in it.
@@ -103,6 +103,7 @@ func runSome(ctx context.Context, arguments []string) error {
 	flags.IntVar(&s.Runs, "runs", 0, "that a point is the mean of; 0 is as many as the experiment has")
 	flags.IntVar(&s.Scale, "scale", 0, "by which rates and sizes are smaller than the paper's, where an experiment can; 0 is as the experiment has it")
 	flags.Func("loads", "of traffic, with commas, where an experiment varies it", s.setLoads)
+	flags.Func("members", "in each network, with commas, where an experiment varies their number", s.setMembers)
 	flags.StringVar(&s.results, "results", "e2e/papers/results", "`folder` to write to")
 	flags.BoolVar(&s.png, "png", false, "draw the charts as PNG too")
 	if err := flags.Parse(arguments); err != nil {
@@ -127,6 +128,17 @@ func (s *settings) setLoads(text string) error {
 			return fmt.Errorf("%q is no load: want more than 0, 1 at most", field)
 		}
 		s.Loads = append(s.Loads, load)
+	}
+	return nil
+}
+
+func (s *settings) setMembers(text string) error {
+	for field := range strings.SplitSeq(text, ",") {
+		members, err := strconv.Atoi(field)
+		if err != nil || members < 1 || members > 5 {
+			return fmt.Errorf("%q is no number of members: want 1 to 5", field)
+		}
+		s.Members = append(s.Members, members)
 	}
 	return nil
 }

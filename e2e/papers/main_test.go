@@ -48,3 +48,15 @@ func TestLoadsAreSharesOfTime(t *testing.T) {
 		}
 	}
 }
+
+func TestMembersAreAsManyAsThePaperHas(t *testing.T) {
+	var s settings
+	if err := s.setMembers("1,5"); err != nil || !slices.Equal(s.Members, []int{1, 5}) {
+		t.Errorf("members %v, %v", s.Members, err)
+	}
+	for _, text := range []string{"", "0", "6", "a"} {
+		if err := s.setMembers(text); err == nil {
+			t.Errorf("%q is a number of members", text)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type Options struct {
 	Duration time.Duration                    // of one run; zero leaves it to the experiment
 	Runs     int                              // how many runs a point is the mean of; zero leaves it to the experiment
 	Loads    []float64                        // of traffic, if an experiment varies it; none leaves them to the experiment
+	Members  []int                            // in each network, if an experiment varies their number; none leaves it to the experiment
 	Scale    int                              // by which a network is smaller than the paper's; zero leaves it to the experiment
 	Progress func(format string, args ...any) // one line at a time
 }

@@ -84,9 +84,12 @@ func compare(ctx context.Context, options experiment.Options) (*measure.Result, 
 	if options.Scale == 0 {
 		options.Scale = splitScale
 	}
-	m := measured{scale: options.Scale, loads: options.Loads, members: []int{1, 3, 5}, at: map[method]map[point]outcome{}}
+	m := measured{scale: options.Scale, loads: options.Loads, members: options.Members, at: map[method]map[point]outcome{}}
 	if len(m.loads) == 0 {
 		m.loads = splitLoads
+	}
+	if len(m.members) == 0 {
+		m.members = []int{1, 3, 5}
 	}
 	for _, p := range m.points() {
 		for _, how := range m.methodsAt(p) {
