@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/replicator/device"
@@ -32,7 +35,10 @@ func TestUnusedOfEachFileSystem(t *testing.T) {
 				t.Helper()
 				at := t.TempDir()
 				run(with.mount, device, at)
-				defer testdisk.Run(t, "umount", at)
+				defer func() {
+					testdisk.Run(t, "umount", at)
+					awaitFree(t, device)
+				}()
 				do(at)
 			}
 			disk, files, gone := testdisk.Loop(t, filepath.Join(dir, "disk"), size), filepath.Join(dir, "files"), []byte("what was deleted ")
@@ -60,6 +66,22 @@ func TestUnusedOfEachFileSystem(t *testing.T) {
 			mounted(second, func(at string) { testdisk.Run(t, "diff", "--recursive", files, at) })
 		})
 	}
+}
+
+// awaitFree waits until nobody has a device: the program of a file system in user space ends a moment after it is unmounted.
+func awaitFree(t *testing.T, device string) {
+	t.Helper()
+	for range 200 {
+		file, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
+		if err == nil {
+			if err := file.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%s is in use for good", device)
 }
 
 // copyUsed copies what is used of a device to a file, and returns how many bytes are left out.
