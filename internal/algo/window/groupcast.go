@@ -42,7 +42,7 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	seen := summarize(all)
 	g.served = seen.served
 	seen.most = g.contest.peak
-	seen.limit = g.left(facts.Link)
+	seen.limit = g.left(facts.Link, seen.queue > seen.stands(seen.delivered))
 	// It is known whose queues are seen if enough clients have been seen without one, or while no target is missed.
 	sure := seen.drained || !g.drain.possible && !seen.missed()
 	known := sure || !g.drain.possible && g.contest.mode == contested
@@ -73,14 +73,23 @@ func (g *groupcast) Step(now time.Time, facts Facts) Decision {
 	return decision
 }
 
-// fading is how many steps it takes until others' room, which they do not use, is given away, but for a third of it.
-const fading = 4
+const (
+	// fading is how many steps it takes until others' room, which they do not use, is given away, but for a third of it.
+	fading = 4
+	// ahead is how many times what they take others are left while a queue stands.
+	ahead = 1.1
+)
 
 // left returns what this node's other transfers leave of the link; zero is unknown. What they take more is theirs at once. What they take
-// less is given away bit by bit: they may just have lost something, and could not come back where uploads fill the link. Something
-// is always left: what they take now they may not take in a moment.
-func (g *groupcast) left(l Link) Rate {
-	g.others = max(l.Others, g.others-(g.others-l.Others)/fading)
+// less is given away bit by bit: they may just have lost something, and could not come back where uploads fill the link. For the same
+// reason they are left more than they take while a queue stands, up to half of the link: it may be this that holds them back.
+// Something is always left: what they take now they may not take in a moment.
+func (g *groupcast) left(l Link, queued bool) Rate {
+	others := l.Others
+	if half := l.Rate / 2; queued && others < half {
+		others = min(ahead*others, half)
+	}
+	g.others = max(others, g.others-(g.others-others)/fading)
 	if l.Rate == 0 {
 		return 0
 	}

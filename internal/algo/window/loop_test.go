@@ -301,6 +301,28 @@ func TestRoomOfDeliveriesIsGivenAwayBitByBit(t *testing.T) {
 	}
 }
 
+// A delivery that has lost something amid uploads that fill the link cannot come back by itself: while their segments wait, it is left a
+// tenth more than it takes, step by step, but no more than half of the link for that.
+func TestDeliveryIsLeftMoreWhileAQueueStands(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	b.advance(5*second, near(8, 8)) // which tells the round trips without a queue
+	for i, step := range []struct {
+		queue        time.Duration
+		others, left float64
+	}{{0, 7, 13}, {40 * ms, 7, 20 - 7.7}, {40 * ms, 7.7, 20 - 8.47}, {40 * ms, 9.5, 10}, {40 * ms, 12, 8}, {0, 12, 8}} {
+		facts := near(8, 8)
+		facts.Link.Rate, facts.Link.Others = mbits(20), mbits(step.others)
+		for _, client := range facts.Clients {
+			for c := range client.Connections {
+				client.Connections[c].RTT += step.queue
+			}
+		}
+		if got := b.step(facts).Available / mbit; math.Abs(float64(got)-step.left) > .01 {
+			t.Errorf("step %d: beside %.1f Mbit/s and %v of queue there are %.2f for uploads, want %.2f", i, step.others, step.queue, got, step.left)
+		}
+	}
+}
+
 // All may begin within moments, so that only the client that is first knows its round trip without a queue: it is not taken to be
 // held up elsewhere.
 func TestTargetsHoldAmidGreedyTrafficThatBeginsAtOnce(t *testing.T) {
