@@ -19,6 +19,7 @@ type watched struct {
 	Landing
 	ctx   context.Context // of whoever waits
 	watch *pulse.Watch
+	do    pulse.Do // of the goroutine that lands
 }
 
 // watch has what lands in the end be waited for as long as its disk answers, also when the ground has moved meanwhile; not for much longer
@@ -54,41 +55,45 @@ func awaitLanding(ctx context.Context, watch *pulse.Watch, what string, open fun
 	if watch.Err() != nil || landing == nil {
 		return nil, err
 	}
-	return &watched{landing, ctx, watch}, err
+	return &watched{Landing: landing, ctx: ctx, watch: watch}, err
 }
 
 func (w *watched) await(what string, call func() error) error {
-	return w.watch.Await(w.ctx, what, call, func() { _ = w.Landing.Keep() })
+	return w.watch.Await(w.ctx, what, call, w.leave)
+}
+
+func (w *watched) leave() { _ = w.Landing.Keep() }
+
+// landing has a goroutine run in which all lands. If it is left behind, nothing lands any more.
+func (w *watched) landing(run func() error) error {
+	return w.watch.Follow(w.ctx, func(do pulse.Do) error {
+		w.do = do
+		return run()
+	}, w.leave)
 }
 
 func (w *watched) Write(p []byte) (n int, err error) {
-	var written int
-	if err = w.await("write", func() (err error) {
-		written, err = w.Landing.Write(p)
+	err = w.do("write", func() (err error) {
+		n, err = w.Landing.Write(p)
 		return err
-	}); w.watch.Err() == nil {
-		n = written
-	}
+	})
 	return n, err
 }
 
 func (w *watched) Zeros(count uint64) error {
-	return w.await("write zeros", func() error { return w.Landing.Zeros(count) })
+	return w.do("write zeros", func() error { return w.Landing.Zeros(count) })
 }
 
 func (w *watched) Ahead(offset uint64, p []byte) (taken bool, err error) {
-	var is bool
-	if err = w.await("write", func() (err error) {
-		is, err = w.Landing.Ahead(offset, p)
+	err = w.do("write", func() (err error) {
+		taken, err = w.Landing.Ahead(offset, p)
 		return err
-	}); w.watch.Err() == nil {
-		taken = is
-	}
+	})
 	return taken, err
 }
 
 func (w *watched) Adopt(count uint64) error {
-	return w.await("read again what was written", func() error { return w.Landing.Adopt(count) })
+	return w.do("read again what was written", func() error { return w.Landing.Adopt(count) })
 }
 
 func (w *watched) Complete(length uint64, root object.Root, durable bool) error {
@@ -163,7 +168,7 @@ func (u unlocked) Adopt(count uint64) error {
 
 // isHeldUp reports whether nothing is taken from the network, for the disk has not taken yet what came. The caller has the lock.
 func (r *replica) isHeldUp() bool {
-	return r.watch.HoldsUp() && r.rules != nil && r.rules.State() == wire.Receiving
+	return r.disk.watch.HoldsUp() && r.rules != nil && r.rules.State() == wire.Receiving
 }
 
 // silence is for how long nothing was heard of the sender. While the disk holds up the replica nobody listens. The caller has the lock.

@@ -227,10 +227,10 @@ type replica struct {
 	rules      *algo.Receiver
 	blocks     *blocks
 	landing    Landing
-	watch      *pulse.Watch // of its disk
-	toldAlive  time.Time    // while that stands
-	number     uint64       // of the next that is sent
-	nextLetter uint64       // after the highest that came from the sender to this member alone
+	disk       *watched  // that it lands on
+	toldAlive  time.Time // while that stands
+	number     uint64    // of the next that is sent
+	nextLetter uint64    // after the highest that came from the sender to this member alone
 	id         algo.ID
 	began      time.Time
 	pollHeard  time.Time
@@ -262,7 +262,7 @@ func newReplica(env Env, config Config, ear, mouth *udp.Socket, heard announced,
 		return nil, err
 	}
 	return &replica{
-		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, watch: landing.watch, resumed: landing.Offset(),
+		env: env, config: config, ear: ear, mouth: mouth, heard: heard, landing: landing, disk: landing, resumed: landing.Offset(),
 		secret: secret, public: private.PublicKey().Bytes(), up: pair.Up(), down: pair.Down(), ring: newRing(heard),
 		began: time.Now(), pollHeard: time.Now(), lastAnnounced: heard.number, asking: time.Now(),
 	}, nil
@@ -275,7 +275,7 @@ func (r *replica) run(ctx context.Context) error {
 	defer r.stop()
 	tasks, inner := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return r.serve(r.mouth, r.letter, func() {}) })
-	tasks.Go(func() error { return r.serve(r.ear, r.take, r.catchUp) })
+	tasks.Go(r.listen)
 	tasks.Go(func() error { return r.keepJoining(inner) })
 	tasks.Go(func() error {
 		select {
@@ -298,6 +298,18 @@ func (r *replica) run(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// listen takes what is sent to the group, and has it land. If the disk is given up the sender is told, and is heard all the same.
+func (r *replica) listen() error {
+	err := r.disk.landing(func() error { return r.serve(r.ear, r.take, r.catchUp) })
+	if !errors.Is(err, ErrDiskStalled) {
+		return err
+	}
+	r.mu.Lock()
+	r.fail(err)
+	r.mu.Unlock()
+	return r.serve(r.ear, r.take, func() {})
 }
 
 // serve takes what comes to a socket, and does what is due meanwhile, and something more then.

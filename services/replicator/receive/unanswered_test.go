@@ -21,7 +21,7 @@ func TestWhyNothingAnswers(t *testing.T) { synctest.Test(t, whyNothingAnswers) }
 func whyNothingAnswers(t *testing.T) {
 	r := receiving(t, 1<<20)
 	var said bytes.Buffer
-	r.rules, r.welcomed, r.mouth, r.ear, r.watch = nil, false, onLoopback(t), onLoopback(t), new(pulse.Watch)
+	r.rules, r.welcomed, r.mouth, r.ear, r.disk = nil, false, onLoopback(t), onLoopback(t), &watched{watch: new(pulse.Watch)}
 	r.env.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	r.heard.Sender = r.mouth.Addr()
 	r.public, r.secret, r.asking, r.pollHeard = make([]byte, wire.PublicSize), r.heard.Secret, time.Now(), time.Now()
