@@ -92,6 +92,70 @@ func TestSlowDiskIsWaitedFor(t *testing.T) {
 	})
 }
 
+// A goroutine that makes calls now and then is waited for, however long it does something else, and however many calls there are; one that
+// is left behind with a call that stands ends there when that returns.
+func TestFollowedGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, answer, ended := newDisk(time.Minute), make(chan struct{}), false
+		var began time.Time
+		err := d.Follow(t.Context(), func(do pulse.Do) error {
+			defer func() { ended = true }()
+			time.Sleep(time.Hour)
+			for i := range 100_000 {
+				if err := do("write", func() error { time.Sleep(time.Millisecond); return nil }); err != nil || d.HoldsUp() {
+					t.Fatalf("call %d: %v", i, err)
+				}
+			}
+			failed := errors.New("it fails")
+			if err := do("write", func() error { time.Sleep(40 * time.Second); return failed }); !errors.Is(err, failed) {
+				t.Error(err)
+			}
+			time.Sleep(40 * time.Second)
+			if d.HoldsUp() {
+				t.Error("a call that has returned holds up its caller")
+			}
+			began = time.Now()
+			_ = do("write", func() error { <-answer; return nil })
+			t.Error("a goroutine that is left behind goes on")
+			return nil
+		}, func() { d.after++ })
+		if took := time.Since(began); !errors.Is(err, pulse.ErrStalled) || took < time.Minute || took > 62*time.Second || d.stands != 1 {
+			t.Errorf("%v after %v, %d left behind", err, took, d.stands)
+		}
+		if ended || d.after+d.answered != 0 {
+			t.Error("it is done with before it returned")
+		}
+		close(answer)
+		synctest.Wait()
+		if !ended || d.after != 1 || d.answered != 1 {
+			t.Errorf("it was done with %d times, and answered %d times", d.after, d.answered)
+		}
+	})
+}
+
+// Nothing is run for a disk that was given up, and a goroutine that ends in time has its own error.
+func TestFollowedGoroutineEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, mine := newDisk(time.Minute), errors.New("mine")
+		for range 2 {
+			if err := d.Follow(t.Context(), func(pulse.Do) error { return mine }, func() { d.after++ }); !errors.Is(err, mine) {
+				t.Error(err)
+			}
+		}
+		if err := d.call(t.Context(), func() error { time.Sleep(time.Hour); return nil }); !errors.Is(err, pulse.ErrStalled) {
+			t.Error(err)
+		}
+		if err := d.Follow(t.Context(), func(pulse.Do) error { t.Error("it runs"); return nil }, func() {}); !errors.Is(err, pulse.ErrStalled) {
+			t.Error(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if d.after != 1 {
+			t.Errorf("%d calls were done with that were left behind", d.after)
+		}
+	})
+}
+
 // A disk that does anything for others is waited for: a call may wait for what they write. That it stands is told.
 func TestBusyDiskIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
