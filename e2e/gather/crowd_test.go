@@ -9,18 +9,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gatherv1 "github.com/groupcast/groupcast/internal/gen/groupcast/gather/v1"
 	"github.com/groupcast/groupcast/sdk/gather"
 )
 
-// C64: 500 clients come at once; 20 of them open connections, keep what they are shown, and send nothing. Of the
-// others, those whose minimums fit are let in, and the rest wait until these have left; all files arrive
-// complete. Stalled clients get nothing that others could use.
+// C64: 500 clients come at once; 20 of them open connections, keep what they are shown, and send nothing, and have the minimums of 240
+// others. Of those, whoever fits into the other 60's place is let in, and the rest wait; all files arrive complete. Stalled clients get
+// nothing that others could use.
 func TestC64CrowdAndStalled(t *testing.T) {
 	const crowd, stalled = 480, 20
 	s := start(t)
-	s.policy("default: {minimum: 100kB}\nlink: 30MB\nadmission: queue")
+	s.policy("default: {minimum: 100kB}\nrules: [{clients: [stalled-*], minimum: 1200kB}]\nlink: 30MB\nadmission: queue")
 	l := s.liar()
 	ctx, stop := context.WithCancel(t.Context())
 	var living sync.WaitGroup
@@ -34,7 +35,13 @@ func TestC64CrowdAndStalled(t *testing.T) {
 		living.Go(func() { alive(ctx, conn) })
 	}
 	name, content := s.file("f", 1, 64<<10)
+	ended := s.letIn()
 	failures := s.all(crowd, name)
+	in, queued := ended()
+	t.Logf("at most %d of the crowd were let in at once, and %d waited", in, queued)
+	if in > 60 || queued == 0 {
+		t.Errorf("%d of the crowd were let in at once, and %d waited, where 60 have room", in, queued)
+	}
 	for _, err := range failures[:min(len(failures), 3)] {
 		t.Error(err)
 	}
@@ -81,6 +88,41 @@ func TestC64QuietClientGivesUpItsPlace(t *testing.T) {
 	s.must(to.Close())
 	if quiet.status() != 0 {
 		t.Error(quiet.said.String())
+	}
+}
+
+// letIn looks how many of a crowd have a place, and how many wait for one, until ended is called, which returns the most of each.
+func (s *site) letIn() (ended func() (in, queued int)) {
+	s.Helper()
+	operator, err := gather.Open(s.Context(), s.access(), s.grpc, gather.Options{})
+	s.must(err)
+	ctx, stop := context.WithCancel(s.Context())
+	var looking sync.WaitGroup
+	in, queued := 0, 0
+	looking.Go(func() {
+		for ; ctx.Err() == nil; pause(50 * time.Millisecond) {
+			all, err := operator.Clients(ctx)
+			if err != nil {
+				continue // the next look says more
+			}
+			nowIn, nowQueued := 0, 0
+			for _, client := range all.Clients {
+				switch {
+				case !client.Attached || !strings.HasPrefix(client.Name, "c"):
+				case client.Paused == "queued":
+					nowQueued++
+				default:
+					nowIn++
+				}
+			}
+			in, queued = max(in, nowIn), max(queued, nowQueued)
+		}
+	})
+	return func() (int, int) {
+		stop()
+		looking.Wait()
+		s.must(operator.Close())
+		return in, queued
 	}
 }
 

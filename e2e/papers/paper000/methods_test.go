@@ -39,6 +39,25 @@ func TestVerdictsOnThePapersOwnFiguresAreYes(t *testing.T) {
 	}
 }
 
+// A run may have only some of the points: sentences that speak of none of them have no verdict.
+func TestSentencesOfNoPointHaveNoVerdict(t *testing.T) {
+	few := paperLike()
+	few.loads, few.members = []float64{1}, []int{1}
+	without := 0
+	for _, row := range few.verdicts().Rows {
+		switch row[2] {
+		case "not measured":
+			without++
+		case "yes":
+		default:
+			t.Errorf("%s: %s, seen %s", row[2], row[0], row[1])
+		}
+	}
+	if without == 0 {
+		t.Error("one member in each network is said to be enough for all")
+	}
+}
+
 // refused returns the sentences that do not hold everywhere, with what is said instead of yes.
 func (m measured) refused() (list []string) {
 	for _, row := range m.verdicts().Rows {

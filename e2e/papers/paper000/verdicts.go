@@ -32,10 +32,12 @@ type verdict struct {
 }
 
 func (v verdict) same() string {
-	switch v.hold {
-	case v.of:
+	switch {
+	case v.of == 0:
+		return "not measured"
+	case v.hold == v.of:
 		return "yes"
-	case 0:
+	case v.hold == 0:
 		return "no"
 	}
 	return fmt.Sprintf("at %d of %d points", v.hold, v.of)
@@ -44,6 +46,10 @@ func (v verdict) same() string {
 // judge shows the figures of the last point at which a sentence does not hold or, if it holds everywhere, of the last point.
 func judge(sentence string, points []point, figures func(point) string, holds func(point) bool) verdict {
 	v := verdict{sentence: sentence, of: len(points)}
+	if len(points) == 0 {
+		v.seen = "it speaks of none of the points"
+		return v
+	}
 	shown, word := points[len(points)-1], ""
 	for _, p := range points {
 		if holds(p) {
@@ -74,6 +80,14 @@ func (m measured) having(property func(point) bool) (list []point) {
 // loaded returns the points with a load.
 func loaded(points []point, load float64) []point {
 	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return p.load != load })
+}
+
+// compared returns the points with a load, if there is another to compare it with.
+func (m measured) compared(points []point, load float64) []point {
+	if m.low() == m.high() {
+		return nil
+	}
+	return loaded(points, load)
 }
 
 // calm returns the same point with the lowest load.
@@ -197,7 +211,7 @@ func (m measured) delayMatters() verdict {
 }
 
 func (m measured) unicastFalls() verdict {
-	return judge("V-A: the traditional effective throughput decreases with the load", loaded(m.alone(), m.high()), m.change(byUnicast, outcome.effective, ""),
+	return judge("V-A: the traditional effective throughput decreases with the load", m.compared(m.alone(), m.high()), m.change(byUnicast, outcome.effective, ""),
 		func(p point) bool {
 			return isLess(m.of(byUnicast, p).effective(), m.of(byUnicast, m.calm(p)).effective())
 		})
@@ -211,7 +225,7 @@ func (m measured) staysEffective() verdict {
 }
 
 func (m measured) lowLoadSaves() verdict {
-	return judge("V-B: with a low load both consume less than the traditional method", loaded(m.together(), m.low()), m.lines(consumed, " Mbit/s"),
+	return judge("V-B: with a low load both consume less than the traditional method", m.compared(m.together(), m.low()), m.lines(consumed, " Mbit/s"),
 		func(p point) bool {
 			return m.both(p, func(o outcome) bool { return isLess(o.consumption, m.of(byUnicast, p).consumption) })
 		})
@@ -238,12 +252,12 @@ func (m measured) falls(how method) func(point) bool {
 }
 
 func (m measured) unicastReceptionFalls() verdict {
-	return judge("V-B: the traditional reception throughput falls as the load grows, by competing connections", loaded(m.together(), m.high()),
+	return judge("V-B: the traditional reception throughput falls as the load grows, by competing connections", m.compared(m.together(), m.high()),
 		m.change(byUnicast, receiving, " Mbit/s"), m.falls(byUnicast))
 }
 
 func (m measured) hopReceptionFalls() verdict {
-	return judge("V-B: hop's reception throughput falls as the load grows, by the explosion of ACK packets", loaded(m.together(), m.high()),
+	return judge("V-B: hop's reception throughput falls as the load grows, by the explosion of ACK packets", m.compared(m.together(), m.high()),
 		m.change(byHop, receiving, " Mbit/s"), m.falls(byHop))
 }
 

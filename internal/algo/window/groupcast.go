@@ -24,7 +24,7 @@ type groupcast struct {
 }
 
 func newGroupcast(Options) Controller {
-	return &groupcast{histories: map[string]*history{}, contest: contest{everybody: true}, first: mostFirst, served: 1, hidden: hidden{last: unknown}}
+	return &groupcast{histories: map[string]*history{}, contest: contest{everybody: true}, precedence: precedence{}, first: mostFirst, served: 1, hidden: hidden{last: unknown}}
 }
 
 func (g *groupcast) First() int { return g.first }

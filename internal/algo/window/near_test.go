@@ -141,6 +141,26 @@ func TestOthersAreHeldNoLongerThanItHelps(t *testing.T) {
 	}
 }
 
+// A client that lacks its target for good ends the precedence of no other priority: when one between lacks its own, minutes later, those
+// below it are held for as long as if it were alone.
+func TestWhoAlwaysLacksEndsNobodysPrecedence(t *testing.T) {
+	b := newBench(t, window.Groupcast, window.Options{})
+	facts := func(ward float64) window.Facts {
+		facts := near(ward, .8)
+		lost := near(.5, 0).Clients[0]
+		lost.Name, lost.Target, lost.Minimum, lost.Priority = "lost", mbits(1), 0, 2
+		lost.Connections[0].ID = 4
+		facts.Clients = append(facts.Clients, lost)
+		return facts
+	}
+	b.advance(5*60*second, facts(2.5))
+	for i := range 12 * int(second/window.Interval) {
+		if held := b.step(facts(1.99)).Shares[1].Rate < mbits(.81); held != (i > 0 && i <= 10) { // what it had counts for two steps
+			t.Errorf("half second %d: held: %v", i, held)
+		}
+	}
+}
+
 // A narrow path is soon known to be narrow, even if nobody's round trip has been seen without a queue.
 func TestNewcomersNarrowPathIsKnownSoon(t *testing.T) {
 	s := newSite(5*mbit, 64<<10, controller(t, window.Groupcast))

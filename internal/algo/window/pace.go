@@ -42,11 +42,15 @@ func (h *history) pacedBy(seen summary) Rate {
 	return h.paced
 }
 
-// precedence holds clients to their targets while one of higher priority lacks its own and could use it, whichever came
-// first. If that does not help for a while, what that one lacks is not what the others have: then they get it back, each time for
-// longer, until nobody has lacked anything for that long.
-type precedence struct {
-	since time.Time // when those of lower priority began to be held to their targets; zero if they are not now
+// precedence holds clients to their targets while one of higher priority lacks its own and could use it, whichever came first. Each
+// priority has a trial of its own: what one lacks for good ends nobody else's.
+type precedence map[int]*trial
+
+// trial is whether it helps those of a priority that others are held to their targets. If it does not for a while, what they lack is not
+// what the others have: then these get it back, each time for longer, until nobody of the priority has lacked anything for that long.
+type trial struct {
+	lacks bool      // one does now
+	since time.Time // when others began to be held; zero if they are not now
 	free  time.Time // until when they are not held, whoever lacks something
 	pause time.Duration
 }
@@ -61,27 +65,49 @@ const (
 )
 
 // step returns whether some are held to their targets: those of less than a priority.
-func (p *precedence) step(now time.Time, all []*history) (below int, holds bool) {
+func (p precedence) step(now time.Time, all []*history) (below int, holds bool) {
+	for _, t := range p {
+		t.lacks = false
+	}
 	for _, h := range all {
-		if h.lacks() && (!holds || h.client.Priority > below) {
-			below, holds = h.client.Priority, true
+		if h.lacks() {
+			priority := h.client.Priority
+			if p[priority] == nil {
+				p[priority] = &trial{}
+			}
+			p[priority].lacks = true
 		}
 	}
-	switch {
-	case !holds:
-		p.since = time.Time{}
-		if now.Sub(p.free) > p.pause {
-			p.pause = 0
+	for priority, t := range p {
+		if t.step(now) && (!holds || priority > below) {
+			below, holds = priority, true
 		}
-	case now.Before(p.free):
-		holds = false
-	case p.since.IsZero():
-		p.since = now
-	case now.Sub(p.since) >= heldFor:
-		p.pause = min(max(firstFree, 2*p.pause), longestFree)
-		p.since, p.free, holds = time.Time{}, now.Add(p.pause), false
+		if !t.lacks && t.pause == 0 {
+			delete(p, priority)
+		}
 	}
 	return below, holds
+}
+
+// step returns whether others are held to their targets.
+func (t *trial) step(now time.Time) bool {
+	switch {
+	case !t.lacks:
+		t.since = time.Time{}
+		if now.Sub(t.free) > t.pause {
+			t.pause = 0
+		}
+		return false
+	case now.Before(t.free):
+		return false
+	case t.since.IsZero():
+		t.since = now
+	case now.Sub(t.since) >= heldFor:
+		t.pause = min(max(firstFree, 2*t.pause), longestFree)
+		t.since, t.free = time.Time{}, now.Add(t.pause)
+		return false
+	}
+	return true
 }
 
 // lacks reports whether a client has less than its target although, as far as is known, it would send that much and its own path
