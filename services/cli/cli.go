@@ -196,6 +196,13 @@ var (
 	errNoConfiguration = errors.New("no configuration")
 )
 
+// isDamaged reports whether other bytes came than were sent, by a delivery or an upload.
+func isDamaged(err error) bool {
+	var failed *sdk.DeliveryError
+	var reported *sdk.Error
+	return errors.As(err, &failed) && failed.Reason == "damaged" || errors.As(err, &reported) && reported.Reason == "DAMAGED"
+}
+
 func exitStatus(err error) int {
 	var usage usageError
 	if errors.As(err, &usage) {
@@ -207,8 +214,7 @@ func exitStatus(err error) int {
 	if errors.Is(err, errPartial) {
 		return exitPartial
 	}
-	var failed *sdk.DeliveryError
-	if errors.As(err, &failed) && failed.Reason == "damaged" {
+	if isDamaged(err) {
 		return exitDamaged
 	}
 	if isNobody(err) || errors.Is(err, errNoDelivery) || errors.Is(err, errNoReplication) {

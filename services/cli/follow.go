@@ -152,7 +152,16 @@ func (f *following) beginAnew() error {
 	if head, err := headOf(f.file, known.HeadBytes); err != nil || head == known.Head {
 		return nil //nolint:nilerr // that a file is shorter now is found at its end
 	}
-	return f.turn(f.file, known, 0)
+	return f.again(known)
+}
+
+// again reads a file from its beginning, as it was cut; unless others that are known came after it: what it lost is told, and they are next.
+func (f *following) again(known piece) error {
+	if f.book.isLast() {
+		return f.turn(f.file, known, 0)
+	}
+	f.sayLost(known)
+	return f.next()
 }
 
 // more reads what there is of the file.
@@ -186,7 +195,7 @@ func (f *following) advance() (moved bool, err error) {
 	}
 	if own.Size() < position {
 		same, _ := f.book.current()
-		return true, f.turn(f.file, same, 0)
+		return true, f.again(same)
 	}
 	f.book.remember(f.file, position)
 	f.mark()

@@ -221,6 +221,25 @@ func TestFollowOfWhatTheGathererHasLost(t *testing.T) {
 	l.wantTold()
 }
 
+// A file that is cut while what the gatherer has lost of it is read again, as to free a disk, is lost from there on, which the user is told.
+// Those that had the name after it are read.
+func TestFollowOfWhatIsCutWhileItIsReadAgain(t *testing.T) {
+	l := newLog(t)
+	l.write("", "0123456789")
+	l.want(l.follow(0), "0123456789")
+	l.rename("", ".1")
+	l.write("", "abcdef")
+	l.want(l.follow(9), "9abcdef")
+	l.rename(".1", ".2")
+	l.rename("", ".1")
+	l.write("", "ghi")
+	l.wantTold()
+	f := l.follow(4)
+	l.must(os.Truncate(l.name+".2", 0))
+	l.want(f, "abcdefghi")
+	l.wantTold("is gone or was cut")
+}
+
 // Files of which all is on the gatherer's disk are forgotten while following goes on, however often there is a rotation.
 func TestFollowForgetsWhatIsStored(t *testing.T) {
 	l := newLog(t)

@@ -269,3 +269,12 @@ func TestInterruptedReadLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Who was sent other bytes than there are is told so by the exit status, as by a delivery.
+func TestDamagedUploadHasTheStatusOfADamagedDelivery(t *testing.T) {
+	for _, err := range []error{&sdk.Error{Code: sdk.Failed, Reason: "DAMAGED"}, &sdk.DeliveryError{Reason: "damaged"}} {
+		if got := exitStatus(fmt.Errorf("upload: %w", err)); got != exitDamaged {
+			t.Errorf("%v: exit status %d, want %d", err, got, exitDamaged)
+		}
+	}
+}

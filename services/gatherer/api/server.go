@@ -235,7 +235,12 @@ func tell(ctx context.Context, stream grpc.BidiStreamingServer[gatherv1.AttachRe
 		case <-heard:
 			silence.Reset(patience)
 		case <-silence.C:
-			return daemon.ErrSilent
+			select {
+			case <-heard: // by this process, which was slow
+				silence.Reset(patience)
+			default:
+				return daemon.ErrSilent
+			}
 		case <-ctx.Done():
 			if err := context.Cause(ctx); err != io.EOF { //nolint:errorlint // the stream returns it as it is
 				return err

@@ -265,3 +265,10 @@ func (r *Roster) Readers() int {
 	defer r.readers.mu.Unlock()
 	return len(r.readers.own)
 }
+
+// IsAttached reports whether a client has a session.
+func (r *Roster) IsAttached(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[name] != nil && r.clients[name].session != nil
+}

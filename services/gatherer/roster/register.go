@@ -30,15 +30,19 @@ const registerName = ".groupcast-clients"
 //
 // Lines of earlier versions have no role, and earlier versions take no lines that have one.
 //
-// Noting something never waits for the disk: save, which runs beside it, makes it durable.
+// Neither noting something nor asking waits for the disk: write, which whoever notes something calls after it, has it outlive a kill, and
+// save, which runs beside all that, a power cut.
 type register struct {
 	path string
 	sync func(*os.File) error
+
+	disk sync.Mutex // of what is done with the file; before mu
 
 	mu      sync.Mutex
 	entries map[string]entry // by client
 	file    *os.File         // where lines are added: a client's last line counts
 	lines   int
+	noted   []byte // lines that are not written
 	late    []byte // lines noted since the last rewrite began
 	unsaved bool
 	stale   bool // the file has to be rewritten before anything is added to it
@@ -164,9 +168,8 @@ func (r *register) isSame(client string, by Process) bool {
 	return by.Incarnation != "" && r.entries[client].mark == markOf(by.Incarnation)
 }
 
-// enter notes which process a client is from now on, and of which role, unless role is empty. That outlives a kill, except while the
-// file has to be rewritten; after save it outlives a power cut.
-func (r *register) enter(client string, role identity.Role, by Process) error {
+// enter notes which process a client is from now on, and of which role, unless role is empty.
+func (r *register) enter(client string, role identity.Role, by Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, known := r.entries[client]
@@ -176,21 +179,39 @@ func (r *register) enter(client string, role identity.Role, by Process) error {
 	}
 	next.mark, next.role = cmp.Or(next.mark, noMark), cmp.Or(role, next.role)
 	if known && next == before {
-		return nil
+		return
 	}
 	r.entries[client] = next
-	line := next.append(nil, client)
-	r.lines, r.unsaved, r.late = r.lines+1, true, append(r.late, line...)
-	if r.stale {
-		return nil // save tells what is in the way
+	r.lines, r.noted, r.late = r.lines+1, next.append(r.noted, client), next.append(r.late, client)
+}
+
+// write has what was noted outlive a kill, unless the file has to be rewritten: save tells what is in the way of that.
+func (r *register) write() error {
+	r.disk.Lock()
+	defer r.disk.Unlock()
+	r.mu.Lock()
+	lines := r.noted
+	r.noted = nil
+	if len(lines) > 0 {
+		r.unsaved = true
 	}
-	_, err := r.file.Write(line)
-	r.stale = err != nil // half a line may be there
+	file, isStale := r.file, r.stale
+	r.mu.Unlock()
+	if len(lines) == 0 || isStale {
+		return nil
+	}
+	_, err := file.Write(lines)
+	if err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stale = true // half a line may be there
+	}
 	return err
 }
 
 // save makes durable what was noted. It rewrites the file if something could not be written, or if it has become long.
 func (r *register) save() error {
+	_ = r.write() // if that fails, it is rewritten
 	r.mu.Lock()
 	isDue, file, unsaved := r.stale || r.isLong(), r.file, r.unsaved
 	r.unsaved = false
@@ -254,16 +275,22 @@ func (r *register) begin() (text []byte, lines int) {
 	return text, len(r.entries)
 }
 
-// turnTo adds the late lines to a new file, which is on disk but for these, and puts it in place of the present one.
+// turnTo adds the late lines to a new file, which is on disk but for these, and puts it in place of the present one. Lines that are noted
+// meanwhile are written to that.
 func (r *register) turnTo(draft *os.File, lines int) error {
+	r.disk.Lock()
+	defer r.disk.Unlock()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := draft.Write(r.late); err != nil {
+	late := r.late
+	r.mu.Unlock()
+	if _, err := draft.Write(late); err != nil {
 		return err
 	}
 	if err := os.Rename(draft.Name(), r.path); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.release()
 	r.file, r.lines, r.stale, r.unsaved = draft, lines+bytes.Count(r.late, []byte("\n")), false, len(r.late) > 0
 	return nil

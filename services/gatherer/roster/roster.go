@@ -217,6 +217,18 @@ type Process struct {
 // Attach makes a client's session. An earlier one of the same client ends. A process that comes back after another
 // took its place gets a session that has ended: the newer goes on.
 func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
+	session, err := r.attach(name, labels, caller, by)
+	if err != nil {
+		return nil, err
+	}
+	// Nobody else waits for that: the disk may not answer for long.
+	if err := r.register.write(); err != nil {
+		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", session.client.Name, "error", err)
+	}
+	return session, nil
+}
+
+func (r *Roster) attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
 	peer := caller.ID
 	name, err := nameFor(name, peer)
 	if err != nil {
@@ -272,9 +284,7 @@ func (r *Roster) Attach(name string, labels map[string]string, caller identity.P
 	client.labels, client.Share, client.Since = said, share, now
 	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded, client.parted, client.by = queued, idle, false, caller
-	if err := r.register.enter(name, roleOf(peer), by); err != nil {
-		r.Log.Warn("which process a client is could not be noted: a restart forgets it", "client", name, "error", err)
-	}
+	r.register.enter(name, roleOf(peer), by)
 	client.repace()
 	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session

@@ -43,8 +43,12 @@ func openBundle(ctx context.Context, dir string, spec Spec) (*bundle, error) {
 	return &bundle{file: landed, dir: dir, spec: spec}, nil
 }
 
-// placers is how many files are placed at once: placing one is mostly waiting for the disk.
+// placers is how many files of a bundle are placed at once: placing one is mostly waiting for the disk.
 const placers = 16
+
+// placing bounds how many are of all bundles: each takes a thread of its own while it waits for the disk, and if that stands, hundreds of
+// bundles would take more than a process may have.
+var placing = make(chan struct{}, 8*placers)
 
 // Finish lets all files appear, and returns the directory that they are in. If one cannot appear, some of the others have all the
 // same.
@@ -116,16 +120,18 @@ func (b *bundle) unpack(content io.ReaderAt, length uint64) (all []packed, err e
 
 // placeAll lets all files appear, several at a time, and returns those that have.
 func (b *bundle) placeAll(all []packed) (placed []Placed, err error) {
-	var placing errgroup.Group
-	placing.SetLimit(placers)
+	var group errgroup.Group
+	group.SetLimit(placers)
 	failed := make([]error, len(all))
 	for i, one := range all {
-		placing.Go(func() error {
+		group.Go(func() error {
+			placing <- struct{}{}
+			defer func() { <-placing }()
 			failed[i] = b.place(one)
 			return failed[i]
 		})
 	}
-	err = placing.Wait()
+	err = group.Wait()
 	for i, one := range all {
 		if failed[i] == nil && !one.isDirectory() {
 			placed = append(placed, Placed{one.spec.Path, filepath.Join(b.dir, filepath.Join(one.below...), one.spec.Info.Name)})

@@ -11,9 +11,13 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/groupcast/groupcast/internal/gathered"
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -214,4 +218,41 @@ func TestBundleThatAppearsInPart(t *testing.T) {
 		t.Errorf("placed %v, want %v", placed, want)
 	}
 	must(t, to.Close())
+}
+
+// Placing a file takes a thread while the disk does not answer. Those of many bundles are bounded: a process that has 10,000 threads ends.
+func TestBundlesOnAHungDiskTakeFewThreads(t *testing.T) {
+	const bundles, files = 60, 16
+	disk, from := testdisk.New(t, "256m"), t.TempDir()
+	var names []string
+	for i := range files {
+		names = append(names, fmt.Sprint("file-", i))
+		must(t, os.WriteFile(filepath.Join(from, names[i]), []byte(names[i]), 0o600))
+	}
+	finish := make([]func() error, bundles)
+	for i := range finish {
+		source, err := object.Some(from, "some", names)
+		must(t, err)
+		to, length, root := landed(t, disk.Dir, fmt.Sprintf("d%d/bundle-%d", i, i), source)
+		finish[i] = func() error {
+			_, err := to.Finish(length, root)
+			return errors.Join(err, to.Close())
+		}
+	}
+	threads := func() int {
+		all, err := os.ReadDir("/proc/self/task")
+		must(t, err)
+		return len(all)
+	}
+	before, thaw := threads(), testdisk.Freeze(t, disk.Dir)
+	var finishing errgroup.Group
+	for _, one := range finish {
+		finishing.Go(one)
+	}
+	time.Sleep(2 * time.Second)
+	if took := threads() - before; took > 300 {
+		t.Errorf("%d bundles of %d files take %d threads", bundles, files, took)
+	}
+	thaw()
+	must(t, finishing.Wait())
 }
