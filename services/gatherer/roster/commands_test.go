@@ -289,3 +289,11 @@ func TestTickets(t *testing.T) {
 		t.Error("when it is opened again, the new ticket alone is to permit, and others' as before")
 	}
 }
+
+// An upload whose commands wait is known to whoever asks, however many others are finished meanwhile: it would be sent again, and its
+// commands would run twice. Then it is one of the last 4,096.
+func TestUploadWhoseCommandsWaitIsKnown(t *testing.T) {
+	if isKnown, known := roster.Remember(5000); !isKnown || known != 4096 {
+		t.Errorf("known while it waits: %t; then %d are known", isKnown, known)
+	}
+}

@@ -2,11 +2,13 @@ package roster
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"time"
 
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/internal/link"
+	wire "github.com/groupcast/groupcast/internal/wire/relay"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -271,4 +273,26 @@ func (r *Roster) IsAttached(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.clients[name] != nil && r.clients[name].session != nil
+}
+
+// Remember has an upload's commands wait while others are finished, and returns whether it is known then, and how many are once it has
+// been followed by as many again.
+func Remember(others int) (isKnown bool, known int) {
+	id := func(number int) (id wire.DeliveryID) {
+		binary.BigEndian.PutUint64(id[:], uint64(number))
+		return id
+	}
+	m := remembered{known: make(map[wire.DeliveryID]finished)}
+	finishAll := func(first int) {
+		for number := range others {
+			m.begin(id(first+number), finished{})
+			m.end(id(first + number))
+		}
+	}
+	m.begin(id(1), finished{})
+	finishAll(2)
+	_, isKnown = m.known[id(1)]
+	m.end(id(1))
+	finishAll(2 + others)
+	return isKnown, len(m.known)
 }

@@ -99,7 +99,7 @@ func (u *Upload) conclude(asked *finish) {
 	r.forget(u)
 	u.client.concluding++
 	if asked.err == nil {
-		r.finished.add(u.ID, finished{u.client.Name, asked})
+		r.finished.begin(u.ID, finished{u.client.Name, asked})
 	}
 	r.mu.Unlock()
 	if asked.err == nil {
@@ -111,6 +111,9 @@ func (u *Upload) conclude(asked *finish) {
 	r.runFor(u.client.Name, u.sink.Placed()) // also of a bundle that has not appeared whole
 	r.mu.Lock()
 	u.client.concluding--
+	if asked.err == nil {
+		r.finished.end(u.ID)
+	}
 	r.mu.Unlock()
 	close(asked.done)
 	u.stop()
@@ -138,7 +141,7 @@ func (f finished) path(dir string, length uint64, root object.Root) (string, err
 	return filepath.Rel(dir, f.file)
 }
 
-// rememberMost is how many finished uploads are known.
+// rememberMost is how many finished uploads are known beside those that wait for their commands.
 const rememberMost = 4096
 
 // remembered are the uploads that were finished last.
@@ -148,8 +151,12 @@ type remembered struct {
 	next  int
 }
 
-func (m *remembered) add(id wire.DeliveryID, one finished) {
+// begin notes one that is on disk, and whose commands wait for their turn: it is known until end, however many are finished meanwhile.
+// Otherwise its client would send it again.
+func (m *remembered) begin(id wire.DeliveryID, one finished) { m.known[id] = one }
+
+func (m *remembered) end(id wire.DeliveryID) {
 	delete(m.known, m.ring[m.next])
-	m.known[id], m.ring[m.next] = one, id
+	m.ring[m.next] = id
 	m.next = (m.next + 1) % rememberMost
 }
