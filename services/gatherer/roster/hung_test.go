@@ -37,6 +37,7 @@ func TestNewcomerOnAHungDiskHoldsUpNobody(t *testing.T) {
 		}
 		there.Told()
 		f.Review()
+		attach("there", "its process")
 	})
 	done := make(chan struct{})
 	go func() {

@@ -168,8 +168,8 @@ func (r *register) isSame(client string, by Process) bool {
 	return by.Incarnation != "" && r.entries[client].mark == markOf(by.Incarnation)
 }
 
-// enter notes which process a client is from now on, and of which role, unless role is empty.
-func (r *register) enter(client string, role identity.Role, by Process) {
+// enter notes which process a client is from now on, and of which role, unless role is empty. It reports whether that is new.
+func (r *register) enter(client string, role identity.Role, by Process) (isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, known := r.entries[client]
@@ -179,10 +179,11 @@ func (r *register) enter(client string, role identity.Role, by Process) {
 	}
 	next.mark, next.role = cmp.Or(next.mark, noMark), cmp.Or(role, next.role)
 	if known && next == before {
-		return
+		return false
 	}
 	r.entries[client] = next
 	r.lines, r.noted, r.late = r.lines+1, next.append(r.noted, client), next.append(r.late, client)
+	return true
 }
 
 // write has what was noted outlive a kill, unless the file has to be rewritten: save tells what is in the way of that.
@@ -192,20 +193,16 @@ func (r *register) write() error {
 	r.mu.Lock()
 	lines := r.noted
 	r.noted = nil
-	if len(lines) > 0 {
-		r.unsaved = true
-	}
 	file, isStale := r.file, r.stale
 	r.mu.Unlock()
 	if len(lines) == 0 || isStale {
 		return nil
 	}
 	_, err := file.Write(lines)
-	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.stale = true // half a line may be there
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsaved = true                // not before: a save beside this would take it for done
+	r.stale = r.stale || err != nil // half a line may be there
 	return err
 }
 

@@ -192,6 +192,7 @@ const (
 type Session struct {
 	ID     string
 	Peer   identity.ID
+	isNew  bool // its process is not the one that the client was before
 	client *Client
 	roster *Roster
 	ended  string        // why; empty while it goes on
@@ -218,8 +219,8 @@ type Process struct {
 // took its place gets a session that has ended: the newer goes on.
 func (r *Roster) Attach(name string, labels map[string]string, caller identity.Peer, by Process) (*Session, error) {
 	session, err := r.attach(name, labels, caller, by)
-	if err != nil {
-		return nil, err
+	if err != nil || !session.isNew {
+		return session, err
 	}
 	// Nobody else waits for that: the disk may not answer for long.
 	if err := r.register.write(); err != nil {
@@ -284,9 +285,9 @@ func (r *Roster) attach(name string, labels map[string]string, caller identity.P
 	client.labels, client.Share, client.Since = said, share, now
 	client.rated = rated{} // its labels may be others
 	client.queued, client.yielded, client.parted, client.by = queued, idle, false, caller
-	r.register.enter(name, roleOf(peer), by)
+	isNew := r.register.enter(name, roleOf(peer), by)
 	client.repace()
-	client.session = &Session{ID: rand.Text(), Peer: peer, client: client, roster: r, change: make(chan struct{})}
+	client.session = &Session{ID: rand.Text(), Peer: peer, isNew: isNew, client: client, roster: r, change: make(chan struct{})}
 	r.sessions[client.session.ID] = client.session
 	for _, upload := range client.uploads {
 		upload.fence()
