@@ -224,6 +224,36 @@ func TestUnboundClientIsAsFastAsTCP(t *testing.T) {
 	}
 }
 
+// A client that is so far away that one window does not do has its target over several connections, whose windows together are not
+// much more than the path holds.
+func TestFarClientHasItsTargetOverSeveralConnections(t *testing.T) {
+	const rate, target, begun, end = 100, 80, 20, 50
+	const delay = 200 * time.Millisecond
+	c := gathering.Case{
+		Seed: 74, Access: link.Shape{Rate: rate * link.Mbit, Queue: link.Size(4 * link.MiB)},
+		Terminals: []gathering.Terminal{terminal("far", delay, gather.Share{Target: target * mbit})},
+	}
+	seen := observe(t, c, func(s *gathering.Site) error {
+		if err := s.StreamAll(); err != nil {
+			return err
+		}
+		return s.Until(end * time.Second)
+	})
+	holds := rate * mbit * (2 * delay).Seconds()
+	windows, least, n := 0., math.MaxInt, 0
+	for _, round := range seen.Rounds {
+		if round.At >= begun {
+			windows, least, n = windows+float64(round.Clients[0].Window), min(least, round.Clients[0].Connections), n+1
+		}
+	}
+	windows /= float64(n) * holds
+	worst := seen.Worst("far", 10, begun, end)
+	t.Logf("%.1f Mbit/s in the worst 10 s, %d connections at least, windows of %.2f of what the path holds", worst, least, windows)
+	if worst < .95*target || least < 2 || windows > 1.3 {
+		t.Errorf("%.1f Mbit/s in the worst 10 s, want 95 %% of %d; %d connections; windows of %.2f of what the path holds, want at most 1.3", worst, target, least, windows)
+	}
+}
+
 // best returns the highest mean rate of a client over so many seconds, in Mbit/s.
 func best(s *gathering.Seen, client string, span, until float64) (best float64) {
 	for from := 0.; from+span <= until; from += .5 {

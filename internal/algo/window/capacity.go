@@ -38,13 +38,15 @@ type summary struct {
 	// disturbed is whether most clients have lost something of late.
 	disturbed bool
 	limit     Rate
-	most      Rate // what was delivered at most, without a queue
-	weight    Rate // of clients without a target: the smallest target of others
+	trip      time.Duration // without a queue: the lower quartile
+	most      Rate          // what was delivered at most, without a queue
+	weight    Rate          // of clients without a target: the smallest target of others
 }
 
 func summarize(all []*history) summary {
 	s := summary{mss: usualMSS}
 	disturbed := 0
+	trips := make([]time.Duration, 0, len(all))
 	queues, shared := make([]time.Duration, 0, len(all)), make([]time.Duration, 0, len(all))
 	long := slices.ContainsFunc(all, func(h *history) bool { return h.long && h.flows() })
 	anybody := slices.ContainsFunc(all, (*history).flows)
@@ -78,6 +80,9 @@ func summarize(all []*history) summary {
 				shared = append(shared, h.delay())
 			}
 		}
+		if h.sends() {
+			trips = append(trips, h.trip())
+		}
 		s.initial += h.initial
 		s.later += len(h.client.Connections) - h.initial
 		if h.isDisturbed() {
@@ -89,7 +94,7 @@ func summarize(all []*history) summary {
 	if s.full > 0 && s.filled > 0 {
 		s.served = float64(s.filled / s.full)
 	}
-	s.queue, s.deepest = quartile(1, queues), quartile(3, shared)
+	s.queue, s.deepest, s.trip = quartile(1, queues), quartile(3, shared), quartile(1, trips)
 	return s
 }
 
@@ -137,6 +142,7 @@ func enoughDrained(all []*history) bool {
 type capacity struct {
 	rate   Rate
 	growth float64
+	grown  int // for how many steps it has not been larger
 	// known is what came when a queue last stood.
 	known Rate
 }
@@ -176,6 +182,15 @@ func (s summary) segment(rate Rate) time.Duration {
 	return time.Duration(min(float64(s.mss)/float64(rate), 1) * float64(time.Second))
 }
 
+// telling returns after how many steps what comes tells of the link.
+func (s summary) telling() int { return tellingSteps(s.trip) }
+
+// tellingSteps returns after how many steps what comes over a path tells of it.
+func tellingSteps(trip time.Duration) int { return int((tellingTrips*trip + Interval - 1) / Interval) }
+
+// seenSteps returns after how many steps it is seen what a larger window brings.
+func seenSteps(trip time.Duration) int { return int((2*trip + Interval - 1) / Interval) }
+
 // used reports whether what was planned is used. Full windows say so only while what comes is far from what the link is known to
 // carry: near that, they are full because the queue is. If no queue has stood for long, the link carries more than that, and clients
 // that wait elsewhere do not count.
@@ -189,6 +204,7 @@ func (c *capacity) used(seen summary) bool {
 
 func (c *capacity) step(seen summary) Rate {
 	standing := seen.stands(max(c.rate, seen.delivered))
+	c.grown++
 	switch {
 	case c.rate == 0 && seen.queue > standing:
 		c.rate = max(seen.limit, seen.targets, seen.delivered)
@@ -201,13 +217,14 @@ func (c *capacity) step(seen summary) Rate {
 	case seen.queue > standing && seen.delivered > 0:
 		c.rate += (margin*seen.delivered - c.rate) / 2
 		c.growth, c.known = leastGrowth, seen.delivered
+	case c.grown < seenSteps(seen.trip): // what the last growth brings is not seen yet
 	case seen.queue < standing/2 && (seen.deepest < 2*standing || seen.open) && c.used(seen):
 		more, ahead := max(c.rate, seen.delivered)*Rate(1+c.growth), Rate(mostAhead)
 		if c.known == 0 {
 			more, ahead = blindAhead*seen.delivered, blindAhead
 		}
 		c.rate = max(c.rate, min(more, ahead*max(seen.delivered, seen.targets)))
-		c.growth = min(2*c.growth, mostGrowth)
+		c.growth, c.grown = min(2*c.growth, mostGrowth), 0
 	}
 	if seen.limit > 0 {
 		c.rate = min(c.rate, seen.limit)

@@ -71,3 +71,45 @@ func TestShortPathsHoldNobodyBack(t *testing.T) {
 		}
 	}
 }
+
+// On a link that has less than the targets, those who are given the higher priority have what it has, and soon; those whom it is taken
+// from do not keep it by the connections that they have by then.
+func TestPriorityChangesOnANarrowLink(t *testing.T) {
+	const change, end, least = 30 * second, 60 * second, .25 * mbit
+	cases, soon, sum := 0., 0., 0.
+	for _, path := range []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms} {
+		for _, queue := range []int{100e3, 150e3, 200e3, 400e3} {
+			for _, target := range []float64{2.5, 3, 4} {
+				s := newSite(8*mbit, queue, controller(t, window.Groupcast))
+				var all []*upload
+				for i := range 4 {
+					u := &upload{path: path * time.Duration(i+1), cubic: true}
+					u.Name, u.Target, u.Minimum, u.Priority = fmt.Sprint("terminal ", i), mbits(target), least, 1-i/2
+					all = append(all, s.join(u))
+				}
+				s.run(change)
+				for i, u := range all {
+					u.Priority = i / 2
+				}
+				s.run(end - change)
+				due := min(2*target*mbit, goodput*8*mbit-2*least)
+				have := func(from, to time.Duration) float64 { return (all[2].mean(from, to) + all[3].mean(from, to)) / due }
+				share := have(change+10*second, end)
+				if share < .8 {
+					t.Errorf("paths of %v and more, a queue of %d bytes, targets of %g Mbit/s: %.2f of their due", path, queue, target, share)
+				}
+				cases, sum = cases+1, sum+share
+				for at := change; at <= change+3*second; at += second / 4 {
+					if have(at, at+2*second) >= .9 {
+						soon++
+						break
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%.3f of their due in the mean, in %.0f of %.0f cases nine tenths of it within 3 s", sum/cases, soon, cases)
+	if sum < .93*cases || soon < .7*cases {
+		t.Errorf("%.3f of their due in the mean, in %.0f of %.0f cases nine tenths of it within 3 s", sum/cases, soon, cases)
+	}
+}

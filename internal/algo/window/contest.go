@@ -59,6 +59,8 @@ const (
 	missedShare, missedSteps = .93, 3
 	// tryFor is how long a try takes: what was granted has to be used up, and measured.
 	tryFor = 2 * time.Second
+	// tellingTrips is how many round trips it takes until what comes tells of the link, and not of how a sender begins, or of what it lost.
+	tellingTrips = 6
 	// calmSteps is how many steps without a queue it takes until others are taken to have gone.
 	calmSteps = 4
 	// nobodyShare is a share of the peak: if more comes, nobody else is there.
@@ -113,11 +115,11 @@ func (c *contest) step(now time.Time, seen summary) mode {
 	}
 	c.crowd(now, seen, standing)
 	switch {
-	case c.mode == open && c.missed >= missedSteps && c.others.justLeft(now):
+	case c.mode == open && c.misses(seen) && c.others.justLeft(now):
 		c.concede(now, seen)
-	case c.mode == open && c.missed >= missedSteps:
+	case c.mode == open && c.misses(seen):
 		c.try(now, seen, firstAgain)
-	case c.mode == contested && c.missed >= missedSteps && now.Sub(c.since) >= c.patience(seen):
+	case c.mode == contested && c.misses(seen) && now.Sub(c.since) >= c.patience(seen):
 		c.try(now, seen, min(2*c.again, lastAgain))
 	case (c.mode == trying || c.mode == short) && c.taken >= takenSteps:
 		c.concede(now, seen)
@@ -126,7 +128,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 		c.believed = min(max(firstBelieved, 2*c.believed), lastBelieved)
 		c.queued = 0            // the rest of the queue is about to go
 		c.peak = seen.delivered // the link does not give what it gave before
-	case c.mode == trying && c.gone == 0 && now.Sub(c.since) >= tryFor, c.mode == short && c.queued >= crowdedSteps:
+	case c.mode == trying && c.gone == 0 && now.Sub(c.since) >= max(tryFor, tellingTrips*seen.trip), c.mode == short && c.stays(seen):
 		c.concede(now, seen)
 	case c.mode == contested && c.calm >= calmSteps, c.mode == short && !missed && c.calm > 0:
 		c.believed = 0
@@ -146,7 +148,7 @@ func (c *contest) step(now time.Time, seen summary) mode {
 func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 	alone := func(share Rate) bool { return c.peak > 0 && seen.delivered > share*c.peak }
 	// A try comes first: windows and connections against a crowd would only fill the queue.
-	first := c.mode == open && c.missed > 0 && c.missed < missedSteps
+	first := c.mode == open && c.missed > 0 && !c.misses(seen)
 	switch {
 	case c.everybody && c.others.frees(now, seen.delivered):
 		if c.mode == contested {
@@ -158,10 +160,14 @@ func (c *contest) crowd(now time.Time, seen summary, standing time.Duration) {
 		c.others.come(now)
 	case alone(.96):
 		c.others.doubt(now)
-	case c.queued >= crowdedSteps && (seen.queue > 2*standing || seen.disturbed) && !alone(nobodyShare) && !first:
+	case c.stays(seen) && (seen.queue > 2*standing || seen.disturbed) && !alone(nobodyShare) && !first:
 		c.others.come(now)
 	}
 }
+
+// misses reports whether targets have been missed for long enough, beside a queue, and stays whether that queue has stood for long enough.
+func (c *contest) misses(seen summary) bool { return c.missed >= max(missedSteps, seen.telling()) }
+func (c *contest) stays(seen summary) bool  { return c.queued >= max(crowdedSteps, seen.telling()) }
 
 // concede takes others to be there.
 func (c *contest) concede(now time.Time, seen summary) {

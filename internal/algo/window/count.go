@@ -18,6 +18,8 @@ const (
 	// largestWindow is what one connection can be relied on to fill: unless told to, kernels do not buffer much more for a
 	// sender.
 	largestWindow = 2 << 20
+	// fullEnough is the part of that, for each connection, below which one fewer will do.
+	fullEnough = .8
 	// mostConnections is how many a client may have if its policy does not say.
 	mostConnections = 8
 	// crowdedExtra is how many more connections a client has at least while others fill the
@@ -38,8 +40,8 @@ const (
 // step decides by the window of all connections together. "By using multiple TCP
 // connections in a session, higher throughput is expected. […] However, when the number of
 // aggregated TCP connections is too large, throughput decreases. This is because window size
-// per TCP connection becomes small, and time out occurs frequently" (003 §III-B).
-func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int {
+// per TCP connection becomes small, and time out occurs frequently" (003 §III-B). On a short link nobody has more than that needs.
+func (c *count) step(now time.Time, h *history, bytes float64, crowded, short bool) int {
 	most := h.client.MaxConnections
 	if most == 0 {
 		most = mostConnections
@@ -47,22 +49,31 @@ func (c *count) step(now time.Time, h *history, bytes float64, crowded bool) int
 	c.against(now, h)
 	fits := max(1, int(bytes/float64(leastSegments*h.client.mss())))
 	needed := int(math.Ceil(bytes / largestWindow))
+	if bytes > fullEnough*largestWindow*float64(c.now-1) {
+		needed = max(needed, c.now)
+	}
 	if crowded && h.client.Target > 0 {
 		c.extra = max(c.extra, crowdedExtra)
 	}
 	c.extra = min(c.extra, max(0, most-1))
+	if short { // the queue, and what it loses, are of our making: more connections make it longer
+		c.extra, c.missing = 0, 0
+	}
 	wanted := min(max(1, needed, min(1+c.extra, fits)), most)
 	if c.now == 0 {
 		c.now = wanted
 	}
-	wait := calmFor / 3
-	if wanted > c.now {
+	// Each has more than its part then, as no window is less than three segments.
+	tooMany := !crowded && c.now > max(fits, needed)
+	wait, changes := calmFor/3, changesPerMinute
+	switch {
+	case wanted > c.now:
 		wait = 0
-	} else if !crowded && c.now > max(fits, needed) {
-		wait = tooManyFor // each gets more than its part, as no window is less than three segments
-	}
-	changes := changesPerMinute
-	if wanted < c.now {
+	case tooMany && short:
+		wait = tooManyFor
+	case tooMany:
+		wait, changes = tooManyFor, changes/2
+	case wanted < c.now:
 		changes /= 2 // a closed connection may have to be opened again
 	}
 	if wanted != c.now && c.may(now, wait, changes) {
@@ -85,7 +96,7 @@ func (c *count) against(now time.Time, h *history) {
 		c.missing = 0
 	}
 	switch {
-	case c.missing >= missingSteps:
+	case c.missing >= max(missingSteps, tellingSteps(h.trip())):
 		c.extra, c.missing = c.extra+max(1, (c.extra+1)/2), 0
 	case c.extra > 0 && now.Sub(c.calm) > calmFor:
 		c.extra, c.calm = c.extra-1, now

@@ -42,6 +42,7 @@ type history struct {
 	// room, or others have taken that. due is what it should have then.
 	gain        float64
 	free        bool
+	raised      int // for how many steps that has not been raised
 	due         Rate
 	jostled     bool // others filled a queue on its way
 	outOfOrder  uint64
@@ -279,8 +280,10 @@ func (h *history) correct(served float64) {
 	case meant == 0 || got == 0 || h.paced > 0: // something else than windows bounds it
 	case got > tooMuch*meant:
 		h.gain = max(leastGain, h.gain*max(.5, float64(meant/got)))
-	case h.free && max(h.recent[0], h.recent[1]) < .97*h.due:
-		h.gain = min(mostGain, h.gain*1.1)
+	case h.free && !h.grows() && max(h.recent[0], h.recent[1]) < .97*h.due:
+		if h.raised++; h.raised >= seenSteps(h.trip()) {
+			h.gain, h.raised = min(mostGain, h.gain*1.1), 0
+		}
 	case h.rule == Priority && h.leaves == 0 && max(h.recent[0], h.recent[1]) < .97*h.client.Minimum:
 		h.gain = min(mostGain, h.gain*1.05) // a queue too short to count takes a part of everybody's
 	case h.gain < 1 && h.recent[0] < .9*h.plans[0]:
@@ -293,6 +296,11 @@ func (h *history) correct(served float64) {
 	case h.gain > leastEven && recent > (1+evenly)*Rate(served)*h.plans[0]:
 		h.gain = max(leastEven, h.gain*(1-evenly/2))
 	}
+}
+
+// grows reports whether its senders may still be about to fill their windows, on a path so long that this takes several steps.
+func (h *history) grows() bool {
+	return tellingSteps(h.trip()) > 2 && (h.leaves > 0 || h.recent[0] > (1+evenly)*h.recent[1])
 }
 
 // account keeps count of how far the client is behind its target.

@@ -42,7 +42,7 @@ func (p *path) step(now time.Time, h *history, shared time.Duration, known, sure
 	}
 	seen := summary{
 		delivered: h.client.Throughput, planned: h.counted, targets: h.client.Target, queue: p.queue,
-		mss: h.client.mss(), disturbed: disturbed, most: othersToo * p.contest.peak,
+		mss: h.client.mss(), disturbed: disturbed, trip: h.trip(), most: othersToo * p.contest.peak,
 	}
 	if h.leaves == 0 {
 		seen.full, seen.filled = seen.planned, seen.delivered

@@ -31,7 +31,7 @@ func (h *history) decide(now time.Time, mode mode, seen summary, damping float64
 	}
 	share.Rate, share.Reason, share.Bottleneck = h.rate, h.reason(), h.bottleneck(mode, seen)
 	bytes := h.bytes(seen, damping)
-	share.Connections = h.connections.step(now, h, bytes, h.jostled)
+	share.Connections = h.connections.step(now, h, bytes, h.jostled, mode == short && !h.jostled)
 	h.paced = h.pace(seen)
 	share.Pace = h.pacedBy(seen)
 	h.spread(bytes, seen.first, share)
