@@ -56,6 +56,7 @@ type Conn struct {
 	partial   int       // and encrypted ones, of a record that is not whole
 	rested    time.Time // when this side last read
 	gathering bool      // what has come waits a moment for more
+	toFile    bool      // what comes goes into a file
 	bulk      bool      // a chunk came fast
 	run       int64     // bytes of the next one
 	runBegun  time.Time

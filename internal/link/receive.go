@@ -48,10 +48,18 @@ func (c *Conn) excuse(since time.Time) {
 	}
 }
 
+// writing bounds how many links write into files at once. Each takes a thread until the disk answers, and if that stands, thousands of
+// links would take more than a process may have.
+var writing = make(chan struct{}, 512)
+
 // store has what came written. The time is not the neighbour's.
 func (c *Conn) store(write func()) {
 	begun := time.Now()
 	c.storing.Store(true)
+	if c.toFile {
+		writing <- struct{}{}
+		defer func() { <-writing }()
+	}
 	write()
 	c.storing.Store(false)
 	c.excuse(begun)
@@ -60,7 +68,7 @@ func (c *Conn) store(write func()) {
 // receive moves payload to where it belongs, at most a chunk, and returns how many bytes it moved.
 // If both the connection and the file are the kernel's, the bytes never leave it.
 func (c *Conn) receive(to Place, length int64) (moved int64, err error) {
-	c.gathering = false
+	c.gathering, c.toFile = false, to.File != nil
 	c.excuse(c.rested)
 	length = min(length, chunk)
 	least := int64(worth)

@@ -112,7 +112,7 @@ func (g *groupcast) observe(now time.Time, span time.Duration, facts Facts) []*h
 	}
 	least := leastDelay(all)
 	for _, h := range all {
-		h.judge(span, g.served, least)
+		h.judge(span, g.served, least, g.contest.mode == short || g.contest.mode == trying)
 	}
 	for name, h := range g.histories {
 		if now.Sub(h.step) > forgetAfter {

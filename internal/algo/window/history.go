@@ -14,6 +14,7 @@ type history struct {
 	rtt, base time.Duration
 	shorter   bool // base has just become shorter
 	doubt     doubt
+	growth    growth
 	// rate is what its windows are made for, counted how much of that the plan reckons with, and
 	// rule by which rule it got that.
 	rate, counted Rate
@@ -97,7 +98,8 @@ func (h *history) observe(now time.Time, c Client) {
 }
 
 // judge finds what that says, once all have been observed, of which none waits less than the least.
-func (h *history) judge(span time.Duration, served float64, least time.Duration) {
+func (h *history) judge(span time.Duration, served float64, least time.Duration, short bool) {
+	h.outgrow(short)
 	h.lag(least)
 	h.watch()
 	h.correct(served)
@@ -114,8 +116,8 @@ func (h *history) trips() {
 		h.long = h.long || one.Received >= shortBytes
 	}
 	for _, one := range h.client.Connections {
-		if one.LeastRTT > 0 && (least == 0 || one.LeastRTT < least) {
-			least = one.LeastRTT
+		if known := h.leastOf(one); known > 0 && (least == 0 || known < least) {
+			least = known
 		}
 		if one.RTT > 0 && !one.Idle {
 			sum, n = sum+one.RTT, n+1

@@ -174,3 +174,15 @@ func FuzzReadWelcome(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a link ends with is either refused or written back exactly as it came.
+func FuzzParseBye(f *testing.F) {
+	f.Add(relay.AppendBye(nil, relay.Slow, "too slow", 7, 1)[relay.HeaderSize:])
+	f.Add([]byte{0xff, 0xff})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		reason, text, err := relay.ParseBye(payload)
+		if err == nil && !bytes.Equal(relay.AppendBye(nil, reason, text, 0, 0)[relay.HeaderSize:], payload) {
+			t.Errorf("%x is read as %v %q", payload, reason, text)
+		}
+	})
+}

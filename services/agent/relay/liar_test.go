@@ -2,7 +2,10 @@ package relay_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -48,6 +51,72 @@ func TestC13PlaintextAccusesNobody(t *testing.T) {
 		t.Error("the member is given up")
 	}
 	w.deliver("sa1", map[*member]string{newMember("r1"): "sa1"})
+}
+
+// Children that send frames at random, each allowed by itself, and then bytes at random, harm nobody: their sibling has all, and what they
+// held is given back.
+func TestC13FramesAtRandom(t *testing.T) {
+	const size, liars = 4 << 20, 32
+	for name, spec := range modes() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, size, spec)
+			w.start("sa1", 64<<20)
+			children := []string{"honest"}
+			for i := range liars {
+				children = append(children, fmt.Sprintf("liar-%d", i))
+			}
+			w.tree("sa1", "sender", children...)
+			var all sync.WaitGroup
+			for i, child := range children[1:] {
+				all.Go(func() {
+					conn, err := w.dialAs(child, "sa1")
+					if err != nil {
+						t.Errorf("%s is refused: %v", child, err)
+						return
+					}
+					defer conn.Close()
+					random := rand.New(rand.NewPCG(uint64(i), 13))
+					for range random.IntN(20) {
+						if conn.Send(anyFrame(random, size)) != nil {
+							return // it was caught
+						}
+					}
+					garbage := make([]byte, random.IntN(100))
+					for i := range garbage {
+						garbage[i] = byte(random.Uint32())
+					}
+					_ = conn.Send(garbage) // it may have been caught
+				})
+			}
+			w.deliver("sa1", map[*member]string{newMember("honest"): "sa1"})
+			all.Wait()
+			for _, child := range children[1:] {
+				w.await("the link of a liar has ended", func() bool { return !w.childOf("sa1", child).GetConnected() })
+			}
+			if caught := w.agents["sa1"].counts(w, "refused_links")[wire.Protocol.String()]; caught < liars/2 {
+				t.Errorf("%v of %d are caught", caught, liars)
+			}
+		})
+	}
+}
+
+// anyFrame returns a frame that a peer may send at some time, with a payload of zeros.
+func anyFrame(random *rand.Rand, size uint64) []byte {
+	offsets := []uint64{0, 1, random.Uint64N(size), size - 1, size, size + 1, wire.MaxOffset - wire.MaxData}
+	h := wire.Header{Type: wire.Data + wire.Type(random.IntN(int(wire.Stripes))), Offset: offsets[random.IntN(len(offsets))], TreeVersion: random.Uint64N(3)}
+	switch h.Type {
+	case wire.Data:
+		h.Length = 1 + random.Uint32N(1<<10)
+	case wire.End:
+		h.Length = wire.RootSize
+	case wire.Ack:
+		h.Level = wire.Relayed + wire.Level(random.IntN(int(wire.Durable)))
+	case wire.Bye:
+		h.Length = 2
+	case wire.Stripes:
+		h.Offset = 1 + random.Uint64N(wire.MaxStripes)
+	}
+	return append(h.Append(nil), make([]byte, h.Length)...)
 }
 
 func isRefused(err error, reason wire.Reason) bool {

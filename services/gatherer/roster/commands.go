@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/pause"
 	"github.com/groupcast/groupcast/services/gatherer/sink"
 )
 
@@ -19,6 +20,8 @@ const (
 	commandsWait = 1024
 	// commandPatience is how long one may take to end after it was told to.
 	commandPatience = 5 * time.Second
+	// scarcePause is how long to wait before one that could not start is tried again.
+	scarcePause = time.Second
 )
 
 // commands holds the commands that run, and all that run or wait.
@@ -63,8 +66,26 @@ func (r *Roster) queue(one due) {
 	})
 }
 
-// command runs the command for a file. It leads a process group of its own, so that what it has started ends with it.
+// command runs the command for a file. If there are too few descriptors, processes or memory to start it, that is tried again until there
+// are enough.
 func (r *Roster) command(client, path, file string) {
+	said, err := r.execute(client, path, file)
+	for told := false; isScarce(err) || errors.Is(err, syscall.EAGAIN); said, err = r.execute(client, path, file) {
+		if !told {
+			r.Log.Warn("the command for a finished file cannot be started yet; it is tried again", "file", file, "error", err)
+			told = true
+		}
+		if !pause.For(r.life, scarcePause) {
+			return
+		}
+	}
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and left something running that has its output
+		r.Log.Warn("the command for a finished file failed", "file", file, "error", err, "output", string(said))
+	}
+}
+
+// runOnce runs it once, and returns what it said. It leads a process group of its own, so that what it has started ends with it.
+func (r *Roster) runOnce(client, path, file string) ([]byte, error) {
 	ctx, cancel := r.life, func() {}
 	if r.ExecTime > 0 {
 		ctx, cancel = context.WithTimeoutCause(r.life, r.ExecTime, fmt.Errorf("it has taken %v (execTime), and was ended", r.ExecTime))
@@ -82,9 +103,7 @@ func (r *Roster) command(client, path, file string) {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the group may be gone
 		err = cmp.Or(context.Cause(ctx), err)
 	}
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and left something running that has its output
-		r.Log.Warn("the command for a finished file failed", "file", file, "error", err, "output", string(said.text))
-	}
+	return said.text, err
 }
 
 // clippedAt is how much is kept of what a command says.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,6 +73,15 @@ func TestCommandRunsForFiles(t *testing.T) {
 			t.Errorf("%q, want %q among it", said(out), line)
 		}
 	}
+}
+
+// A command that cannot start for want of descriptors or processes is run once there are enough.
+func TestCommandIsTriedAgainWhereItCannotStart(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	f := start(t, policy.Policy{}, run(fmt.Sprintf(`echo "$GROUPCAST_PATH" >> %s`, out)))
+	f.ExecuteAfter(os.NewSyscallError("pipe2", syscall.EMFILE), &os.PathError{Op: "fork/exec", Path: "/bin/sh", Err: syscall.EAGAIN})
+	f.bring(f.attach("alice"), "file", []byte("content"))
+	f.await("it has run", func() bool { return slices.Equal(said(out), []string{"file"}) })
 }
 
 // Four commands run at once. Others wait, and uploads are finished all the same.

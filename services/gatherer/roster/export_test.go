@@ -45,6 +45,19 @@ func (r *Roster) BeforeCounts(happens func()) {
 	}
 }
 
+// ExecuteAfter has commands for finished files fail before they can start.
+func (r *Roster) ExecuteAfter(failures ...error) {
+	execute := r.execute
+	r.execute = func(client, path, file string) ([]byte, error) {
+		if len(failures) > 0 {
+			err := failures[0]
+			failures = failures[1:]
+			return nil, err
+		}
+		return execute(client, path, file)
+	}
+}
+
 // CommitWith has uploads that are opened from now on be committed by something else.
 func (r *Roster) CommitWith(commit func(sink.Sink) (uint64, error)) {
 	r.landIn(func(to sink.Sink) sink.Sink { return committer{to, commit} })

@@ -100,7 +100,8 @@ type Roster struct {
 	commands  commands
 	due       []due // that an earlier process has left
 	openSink  func(ctx context.Context, dir string, spec sink.Spec) (sink.Sink, error)
-	uncounted chan struct{} // holds one while a client's bytes are to be counted because of a new policy
+	execute   func(client, path, file string) (said []byte, err error) // the command for a finished file
+	uncounted chan struct{}                                            // holds one while a client's bytes are to be counted because of a new policy
 	stored    func(dir string) (bytes, unfinished uint64, err error)
 }
 
@@ -142,6 +143,7 @@ func New(env Env) (*Roster, error) {
 		r.Established = func(time.Duration) {}
 	}
 	r.life, r.end = context.WithCancel(context.Background())
+	r.execute = r.runOnce
 	return r, nil
 }
 

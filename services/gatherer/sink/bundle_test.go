@@ -239,20 +239,51 @@ func TestBundlesOnAHungDiskTakeFewThreads(t *testing.T) {
 			return errors.Join(err, to.Close())
 		}
 	}
-	threads := func() int {
-		all, err := os.ReadDir("/proc/self/task")
-		must(t, err)
-		return len(all)
-	}
-	before, thaw := threads(), testdisk.Freeze(t, disk.Dir)
+	before, thaw := threads(t), testdisk.Freeze(t, disk.Dir)
 	var finishing errgroup.Group
 	for _, one := range finish {
 		finishing.Go(one)
 	}
 	time.Sleep(2 * time.Second)
-	if took := threads() - before; took > 300 {
+	if took := threads(t) - before; took > 300 {
 		t.Errorf("%d bundles of %d files take %d threads", bundles, files, took)
 	}
 	thaw()
 	must(t, finishing.Wait())
+}
+
+// So are those of many uploads.
+func TestUploadsOnAHungDiskTakeFewThreads(t *testing.T) {
+	const uploads = 400
+	disk, content := testdisk.New(t, "256m"), []byte("content")
+	all := make([]sink.Sink, uploads)
+	for i := range all {
+		spec := fileSpec("file", content)
+		spec.Client = fmt.Sprint("client-", i)
+		all[i] = open(t, disk.Dir, spec)
+		write(t, all[i], content, 0)
+		must(t, all[i].Landed(uint64(len(content))))
+	}
+	before, thaw := threads(t), testdisk.Freeze(t, disk.Dir)
+	var finishing errgroup.Group
+	for _, to := range all {
+		finishing.Go(func() error {
+			_, err := to.Finish(uint64(len(content)), rootOf(content))
+			return errors.Join(err, to.Close())
+		})
+	}
+	time.Sleep(2 * time.Second)
+	if took := threads(t) - before; took > 200 {
+		t.Errorf("%d uploads take %d threads", uploads, took)
+	}
+	thaw()
+	must(t, finishing.Wait())
+}
+
+// threads returns how many threads the process has.
+func threads(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	must(t, err)
+	return len(all)
 }

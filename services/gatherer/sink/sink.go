@@ -64,6 +64,14 @@ type Spec struct {
 
 // Open returns the sink of an upload below a directory. A path has at most one at a time.
 func Open(ctx context.Context, dir string, spec Spec) (Sink, error) {
+	to, err := open(ctx, dir, spec)
+	if err != nil {
+		return nil, err
+	}
+	return bounded{to}, nil
+}
+
+func open(ctx context.Context, dir string, spec Spec) (Sink, error) {
 	below, err := spec.below()
 	if err != nil {
 		return nil, err
