@@ -38,6 +38,8 @@ type Outgoing struct {
 	err     error
 	outlet  outlet
 	changed chan struct{} // closed when the latest changes
+
+	looking atomic.Bool // whether the source is what it was
 }
 
 // Send delivers a file, or a directory as one object, to the members of the session's group that receive. ctx bounds how long it takes to look
@@ -275,9 +277,49 @@ func (o *Outgoing) feed(ctx context.Context, from supplier) {
 		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
 		report.Fed = o.outletReport(from.Carried())
 	},
-		func(ctx context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
-			return o.offer(ctx, assignment, child, from, opened)
+		func(linked context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {
+			wasOpen := false
+			err := o.offer(linked, assignment, child, from, func() {
+				wasOpen = true
+				opened()
+			})
+			if wasOpen && err != nil && !link.IsElsewhere(err) {
+				return cmp.Or(o.look(ctx, from), err) // a source that has shrunk breaks the link, too
+			}
+			return err
 		})
+}
+
+// lookTime is how long a look at the source may take before the agent is dialled again.
+const lookTime = 200 * time.Millisecond
+
+// look returns object.ErrChanged if the source has changed. A large directory takes long to look at, for which members do not wait: then the
+// look goes on, and ends the delivery if need be.
+func (o *Outgoing) look(ctx context.Context, from supplier) error {
+	if !o.looking.CompareAndSwap(false, true) {
+		return nil
+	}
+	found, late := make(chan error), make(chan struct{})
+	go func() {
+		err := from.usable()
+		o.looking.Store(false)
+		select {
+		case found <- err:
+		case <-late:
+			if errors.Is(err, object.ErrChanged) {
+				o.fail(ctx, "source_changed", err)
+			}
+		}
+	}()
+	timer := time.NewTimer(lookTime)
+	defer timer.Stop()
+	select {
+	case err := <-found:
+		return err
+	case <-timer.C:
+		close(late)
+		return nil
+	}
 }
 
 // offering dials the first agent and feeds it. It returns nil when the agent has all, and an error when the link ends before that. It
@@ -389,9 +431,6 @@ func (o *Outgoing) offer(ctx context.Context, assignment *groupv1.Assignment, ch
 	err = feeding.Run(conn)
 	sent, landed := feeding.Carried()
 	o.session.client.log.Debug("a link was used", "member", o.session.member.Name, "delivery", o.id, "child", child.GetName(), "sent_bytes", sent, "landed_bytes", landed, "end", err)
-	if err != nil && !link.IsElsewhere(err) { // a look at a large source takes long
-		return cmp.Or(from.usable(), err) // one that has shrunk breaks the link, too
-	}
 	return err
 }
 

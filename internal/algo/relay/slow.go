@@ -18,8 +18,8 @@ const (
 	longBrake = 5 * time.Second
 )
 
-// ParkSlowest is for Detach, when the cache is full of bytes that only some children lack. It
-// returns those that now have to wait until the others are done. While all are equally slow it
+// ParkSlowest is for when the cache is full of bytes that only some children lack. It returns those that now have to wait until the others
+// are done: with Detach those that are slow, otherwise those that nobody waits for without end. While all are equally slow it
 // returns none: then the cache is too small, not a child too slow.
 func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(now, brakeTime) }
 
@@ -27,7 +27,7 @@ func (a *Account) ParkSlowest(now time.Time) (parked []string) { return a.park(n
 func (a *Account) ParkBrakes(now time.Time) (parked []string) { return a.park(now, longBrake) }
 
 func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
-	if a.rules.Slow != Detach || !a.Stalled() {
+	if !a.Stalled() {
 		return nil
 	}
 	floor := a.floor()
@@ -47,8 +47,14 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 	a.full = now
 	for _, name := range behind {
 		c := a.children[name]
+		if !a.mayPark(c) {
+			continue
+		}
 		moved := c.acked - c.brake.acked
-		getsOn := wasRoom && moved >= half-floor
+		getsOn, brake := wasRoom && moved >= half-floor, brake
+		if a.rules.Slow != Detach {
+			brake = longBrake
+		}
 		if !ahead { // what the others lack has yet to come: this child may take its time, as long as it takes something
 			brake, getsOn = longBrake, moved >= leastTaken
 		}
@@ -63,6 +69,13 @@ func (a *Account) park(now time.Time, brake time.Duration) (parked []string) {
 		}
 	}
 	return parked
+}
+
+// mayPark reports whether a child may lose its place in the cache. With Evict, and with Pace down to a floor rate, nobody is waited for
+// without end, either. But one that has not asked for anything yet is not given up: it may have everything, and be comparing that, or its
+// disk hangs. It is served when the others are done.
+func (a *Account) mayPark(c *child) bool {
+	return a.rules.Slow == Detach || !c.came && (a.rules.Slow == Evict || a.rules.FloorRate > 0)
 }
 
 // taken returns for how long, at a time, the children had been at what there was room for; zero is not known.

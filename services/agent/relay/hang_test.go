@@ -48,6 +48,26 @@ func TestC6WhoReadsAByteASecondHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// Nor does one that has not asked its agent for anything yet, since it compares what it has, or its disk hangs. It is not given up: it has
+// everything when the others are done.
+func TestC6WhoHasNotAskedYetHoldsUpNobody(t *testing.T) {
+	specs := patientWithNobody()
+	for name, spec := range modes() {
+		floor := &groupv1.SlowMemberPolicy{Action: groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE, FloorBytesPerSecond: 1 << 20}
+		specs[name+"-FLOOR"] = &groupv1.DeliverySpec{ControlMode: spec.GetControlMode(), DataPlane: spec.GetDataPlane(), SlowMember: floor}
+	}
+	for name, spec := range specs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 40<<20, spec)
+			w.start("sa1", 16<<20)
+			w.tree("sa1", "sender", "other", "late")
+			w.deliver("sa1", map[*member]string{newMember("other"): "sa1"})
+			w.deliver("sa1", map[*member]string{newMember("late"): "sa1"})
+		})
+	}
+}
+
 // patientWithNobody returns deliveries in all modes, whose rules for slow members do not wait for any.
 func patientWithNobody() map[string]*groupv1.DeliverySpec {
 	specs := modes()
