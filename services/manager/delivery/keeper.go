@@ -457,7 +457,13 @@ func keepUntil(delivery view.Delivery) time.Time {
 
 // lingerUntil returns until when anybody has to be told of an ended delivery.
 func lingerUntil(delivery view.Delivery) time.Time {
-	return moment.Latest(agentsUntil(delivery), delivery.GetDelivery().GetEndTime().AsTime().Add(lingerMember))
+	return moment.Latest(agentsUntil(delivery), membersUntil(delivery))
+}
+
+// membersUntil returns until when members that have nothing left to do are told of an ended delivery: not for as long as it is kept, which
+// may be days, with thousands of others.
+func membersUntil(delivery view.Delivery) time.Time {
+	return delivery.GetDelivery().GetEndTime().AsTime().Add(lingerMember)
 }
 
 func agentsUntil(delivery view.Delivery) time.Time {

@@ -198,7 +198,7 @@ func (k *keeper) finish(delivery view.Delivery, id identity.ID, assignment *grou
 			assignment.Reason, assignment.Detail = whyOver(delivery)
 		}
 	}
-	return !ended || now.Before(lingerUntil(delivery))
+	return !ended || now.Before(membersUntil(delivery))
 }
 
 // whyOver says why nothing more of a delivery comes to a member that has no receipt of it, as one that came late. It is empty if the member may

@@ -59,7 +59,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	a := &app{stdout: stdout, stderr: stderr}
+	said := writeBeside(stderr)
+	defer said.end()
+	a := &app{stdout: stdout, stderr: said}
 	root := &cobra.Command{
 		Use: "groupcast-replicator", Short: "Replicate files and block devices to a whole LAN by multicast",
 		SilenceErrors: true, SilenceUsage: true, Long: about,
@@ -75,7 +77,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	root.AddCommand(a.sendCommand(), a.receiveCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(said)
 	ctx, stop := interrupt.Context()
 	defer stop()
 	err := root.ExecuteContext(ctx)
@@ -84,7 +86,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := statusOf(err)
 	if err != nil && status != exitInterrupted {
-		fmt.Fprintf(stderr, "groupcast-replicator: %v\n", err)
+		fmt.Fprintf(said, "groupcast-replicator: %v\n", err)
 	}
 	return status
 }

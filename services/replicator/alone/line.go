@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
@@ -160,7 +159,7 @@ func (l *line) show(now time.Time, format string, args ...any) {
 
 // width returns how many characters fit on the line.
 func (l *line) width() int {
-	if file, is := l.to.(*os.File); is {
+	if file, is := fileOf(l.to); is {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 1 {
 			return columns - 1
 		}
@@ -188,7 +187,7 @@ func (l *line) now(at time.Time, format string, args ...any) {
 }
 
 func (l *line) isTerminal() bool {
-	file, is := l.to.(*os.File)
+	file, is := fileOf(l.to)
 	return is && term.IsTerminal(int(file.Fd()))
 }
 
@@ -200,4 +199,7 @@ func (l *line) end() {
 		fmt.Fprint(l.to, "\r\x1b[K")
 	}
 	l.shown = false
+	if b, is := l.to.(*beside); is {
+		b.flush()
+	}
 }

@@ -171,8 +171,16 @@ func (r *replica) isHeldUp() bool {
 	return r.disk.watch.HoldsUp() && r.rules != nil && r.rules.State() == wire.Receiving
 }
 
-// silence is for how long nothing was heard of the sender. While the disk holds up the replica nobody listens. The caller has the lock.
+// standstill is for how long nobody may have looked for the replica itself to have stood still, as when its process was stopped.
+const standstill = time.Second
+
+// silence is for how long nothing was heard of the sender. While the disk holds up the replica, or it stands still, nobody listens. The caller
+// has the lock, and asks every joinEvery.
 func (r *replica) silence(now time.Time) time.Duration {
+	if stood := now.Sub(r.looked); !r.looked.IsZero() && stood > standstill {
+		r.pollHeard = r.pollHeard.Add(stood)
+	}
+	r.looked = now
 	if r.isHeldUp() {
 		r.pollHeard = now
 	}

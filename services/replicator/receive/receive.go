@@ -234,6 +234,7 @@ type replica struct {
 	id         algo.ID
 	began      time.Time
 	pollHeard  time.Time
+	looked     time.Time // when somebody asked for how long nothing was heard
 	// lastAnnounced is the highest of an announcement while it was not welcomed.
 	lastAnnounced uint64
 	asking        time.Time // since when it asks a sender that has not begun, or since one has begun

@@ -135,6 +135,7 @@ type Sender struct {
 	breaker   breaker
 	counts    Counts
 	judged    time.Time
+	watched   time.Time // when it was looked who is silent
 	sent      uint64    // when it was judged
 	aimed     time.Time // when packets were sent last
 }

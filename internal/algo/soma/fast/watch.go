@@ -28,10 +28,14 @@ const (
 	slower    = 4
 	leastLate = 50 * time.Millisecond
 	mostLate  = time.Second
+	// standstill is for how long nobody may have looked for the sender itself to have stood still, as when its process was stopped: nobody
+	// was asked meanwhile, and none of that is anybody's silence.
+	standstill = time.Second
 )
 
 // watch looks which members are silent, which are slow, and whether the network carries anything.
 func (s *Sender) watch(now time.Time) {
+	s.excuse(now)
 	most, isEnough := s.mostFor(), s.strangers.watch(s, now)
 	for id, m := range s.members {
 		switch {
@@ -58,6 +62,21 @@ func (s *Sender) watch(now time.Time) {
 		s.counts.Trips++
 		s.window.Again()
 	}
+}
+
+// excuse gives everybody back the time for which the sender stood still.
+func (s *Sender) excuse(now time.Time) {
+	stood := now.Sub(s.watched)
+	if !s.watched.IsZero() && stood > standstill {
+		for _, m := range s.members {
+			m.heard = m.heard.Add(stood)
+		}
+		s.polls.chosen = s.polls.chosen.Add(stood)
+		if !s.strangers.since.IsZero() {
+			s.strangers.since = s.strangers.since.Add(stood)
+		}
+	}
+	s.watched = now
 }
 
 // strangers is since when no members are left but such as have joined and never answered; zero while there are others, or none. They
