@@ -18,20 +18,25 @@ func (u *upload) move(path time.Duration) {
 	u.open()
 }
 
+// robotBeside has a client on a path share 10 Mbit/s with others, all with one target.
+func robotBeside(t *testing.T, path time.Duration, others int, target float64) (s *site, robot *upload) {
+	s, robot = newSite(10*mbit, 200e3, controller(t, window.Groupcast)), &upload{path: path, cubic: true}
+	robot.Name, robot.Target = "robot", mbits(target)
+	s.join(robot)
+	for i := range others {
+		u := &upload{path: time.Duration(20+20*i) * ms, cubic: true}
+		u.Name, u.Target = string(rune('a'+i)), mbits(target)
+		s.join(u)
+	}
+	return s, robot
+}
+
 // A client whose path becomes longer, as from Wi-Fi to a mobile network, has what the link gives again within seconds, alone and beside
 // others, with a target and without; and again when it comes back.
 func TestPathThatBecomesLonger(t *testing.T) {
 	for _, others := range []int{0, 3} {
 		for _, target := range []float64{0, 2} {
-			s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
-			robot := &upload{path: 10 * ms, cubic: true}
-			robot.Name, robot.Target = "robot", mbits(target)
-			s.join(robot)
-			for i := range others {
-				u := &upload{path: time.Duration(20+20*i) * ms, cubic: true}
-				u.Name, u.Target = string(rune('a'+i)), mbits(target)
-				s.join(u)
-			}
+			s, robot := robotBeside(t, 10*ms, others, target)
 			fair := .8 * goodput * 10 * mbit / float64(1+others)
 			s.run(30 * second)
 			robot.move(100 * ms)
@@ -86,15 +91,7 @@ func TestPathThatBecomesLongerUnderAConnection(t *testing.T) {
 	for _, others := range []int{0, 3} {
 		for _, target := range []float64{0, 2} {
 			for _, path := range []time.Duration{60 * ms, 100 * ms, 420 * ms} {
-				s := newSite(10*mbit, 200e3, controller(t, window.Groupcast))
-				robot := &upload{path: 20 * ms, cubic: true}
-				robot.Name, robot.Target = "robot", mbits(target)
-				s.join(robot)
-				for i := range others {
-					u := &upload{path: time.Duration(20+20*i) * ms, cubic: true}
-					u.Name, u.Target = string(rune('a'+i)), mbits(target)
-					s.join(u)
-				}
+				s, robot := robotBeside(t, 20*ms, others, target)
 				s.run(30 * second)
 				robot.path = path
 				for _, c := range robot.flows {
