@@ -2,6 +2,7 @@ package replicas_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -99,13 +100,19 @@ func (a *alone) begin(i int, more ...string) *lab.Process {
 // slowly begins a transfer to the first receiver that takes some seconds, and returns when it is in progress.
 func (a *alone) slowly() (receiver, sender *lab.Process, content []byte) {
 	a.Helper()
+	return a.slowlyWith("1m", "1m")
+}
+
+// slowlyWith is slowly with how patient the receiver and the sender are.
+func (a *alone) slowlyWith(receives, sends string) (receiver, sender *lab.Process, content []byte) {
+	a.Helper()
 	content = make([]byte, 40<<20)
 	_, _ = rand.Read(content)
 	if err := os.WriteFile(a.source, content, 0o600); err != nil {
 		a.Fatal(err)
 	}
-	receiver = a.receive(0)
-	sender = a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB")
+	receiver = a.receive(0, "--patience", receives)
+	sender = a.sender.Command(a.binary, "send", a.source, "--lan", "eth0", "--key", phrase, "--receivers", "1", "--rate", "10MB", "--patience", sends)
 	if err := sender.Start(); err != nil {
 		a.Fatal(err)
 	}
@@ -245,6 +252,32 @@ func TestSilentReceiversAreTold(t *testing.T) {
 	wait(") is back\n")
 	a.wantStatus(receiver, receiver.Wait(), 0)
 	a.wantStatus(sender, sender.Wait(), 0)
+}
+
+// A process that was stopped for longer than it is patient with others, as by Ctrl-Z, has heard nobody meanwhile: it goes on, and so does who
+// waited for it.
+func TestStoppedProcessGoesOn(t *testing.T) {
+	for _, stops := range []string{"sender", "receiver"} {
+		t.Run(stops, func(t *testing.T) {
+			t.Parallel()
+			a := startAlone(t)
+			patience := map[string]string{stops: "5s"}
+			receiver, sender, content := a.slowlyWith(cmp.Or(patience["receiver"], "1m"), cmp.Or(patience["sender"], "1m"))
+			stopped := map[string]*lab.Process{"sender": sender, "receiver": receiver}[stops]
+			if err := stopped.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(12 * time.Second) // this is for how long it is stopped
+			if err := stopped.Continue(); err != nil {
+				t.Fatal(err)
+			}
+			a.wantStatus(receiver, receiver.Wait(), 0)
+			a.wantStatus(sender, sender.Wait(), 0)
+			if got, err := os.ReadFile(filepath.Join(a.dir, "into/object")); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes have come, %v", len(got), err)
+			}
+		})
+	}
 }
 
 // A sender that goes on without some that it was to wait for says so when it begins and when it ends, and has not
