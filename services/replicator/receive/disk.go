@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pulse"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
@@ -178,7 +179,7 @@ const standstill = time.Second
 // has the lock, and asks every joinEvery.
 func (r *replica) silence(now time.Time) time.Duration {
 	if stood := now.Sub(r.looked); !r.looked.IsZero() && stood > standstill {
-		r.pollHeard = r.pollHeard.Add(stood)
+		r.pollHeard = moment.Soonest(r.pollHeard.Add(stood), now) // it may have been heard since
 	}
 	r.looked = now
 	if r.isHeldUp() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/groupcast/groupcast/internal/algo/soma/fast"
+	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 )
 
 // While the sender stands still, as when its process is stopped, it asks nobody: it gives up nobody for that. Who is silent after that is given
@@ -28,11 +29,14 @@ func TestSenderThatStoodStillGivesUpNobody(t *testing.T) {
 	}
 	step(patience/2, 20*time.Millisecond)
 	now = now.Add(10 * patience)
+	if err := s.Report(member, wire.Reported{}, now); err != nil { // it had answered, which is read first
+		t.Fatal(err)
+	}
 	step(patience/4, 20*time.Millisecond)
 	if got := s.Member(member).Outcome; got != fast.Running {
 		t.Errorf("after the sender stood still, the member is %v", got)
 	}
-	step(patience/2, 20*time.Millisecond)
+	step(patience, 20*time.Millisecond)
 	if got := s.Member(member).Outcome; got != fast.Unknown {
 		t.Errorf("after it was silent for long, the member is %v", got)
 	}

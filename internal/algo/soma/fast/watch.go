@@ -64,14 +64,14 @@ func (s *Sender) watch(now time.Time) {
 	}
 }
 
-// excuse gives everybody back the time for which the sender stood still.
+// excuse gives everybody back the time for which the sender stood still. Who was heard of since is owed less.
 func (s *Sender) excuse(now time.Time) {
 	stood := now.Sub(s.watched)
 	if !s.watched.IsZero() && stood > standstill {
 		for _, m := range s.members {
-			m.heard = m.heard.Add(stood)
+			m.heard = moment.Soonest(m.heard.Add(stood), now)
 		}
-		s.polls.chosen = s.polls.chosen.Add(stood)
+		s.polls.chosen = moment.Soonest(s.polls.chosen.Add(stood), now)
 		if !s.strangers.since.IsZero() {
 			s.strangers.since = s.strangers.since.Add(stood)
 		}
