@@ -24,3 +24,6 @@ func count(t testing.TB, pool *sync.Pool, made *atomic.Int64) {
 		return usual()
 	}}
 }
+
+// Living returns how many stripes there are.
+func (t *Taking) Living() int { return t.living() }

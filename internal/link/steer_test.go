@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ type gathering struct {
 	neighbours
 	listener net.Listener
 	store    link.Store
-	living   atomic.Int32 // stripes that the child has
 
 	mu     sync.Mutex
 	taking *link.Taking
@@ -50,8 +48,6 @@ func (g *gathering) serve(ctx context.Context, raw net.Conn, taken chan<- error)
 	if err != nil {
 		return
 	}
-	g.living.Add(1)
-	defer g.living.Add(-1)
 	if asked.Join {
 		_ = taking.Join(conn)
 		return
@@ -65,11 +61,21 @@ func (g *gathering) open(ctx context.Context, stripe int, join bool) (*link.Conn
 	return conn, err
 }
 
-func (g *gathering) wantStripes(want int32) {
+// living returns how many stripes the child has.
+func (g *gathering) living() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.taking == nil {
+		return 0
+	}
+	return g.taking.Living()
+}
+
+func (g *gathering) wantStripes(want int) {
 	g.Helper()
-	for deadline := time.Now().Add(30 * time.Second); g.living.Load() != want; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); g.living() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			g.Fatalf("there are %d stripes, want %d", g.living.Load(), want)
+			g.Fatalf("there are %d stripes, want %d", g.living(), want)
 		}
 	}
 }
@@ -120,7 +126,7 @@ func TestSteer(t *testing.T) {
 	g.wantStripes(1)
 	for _, stripes := range []int{4, 1, 6, 2} {
 		feeding.Steer(stripes)
-		g.wantStripes(int32(stripes))
+		g.wantStripes(stripes)
 	}
 	close(store.free)
 	if err := <-fed; err != nil {
