@@ -33,6 +33,7 @@ type Outgoing struct {
 
 	mu      sync.Mutex
 	latest  Delivery
+	told    time.Time        // when the managers told the latest
 	stripes *groupv1.Stripes // of the last link; nil before there is one
 	trouble error            // why the first agent is not fed
 	err     error
@@ -160,7 +161,7 @@ func (o *Outgoing) note(delivery Delivery, err error) {
 	if err != nil {
 		o.err = err
 	} else {
-		o.latest = delivery
+		o.latest, o.told = delivery, time.Now()
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})

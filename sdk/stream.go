@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/groupcast/groupcast/internal/digest"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
@@ -62,7 +64,7 @@ func (s *Session) SendStream(ctx context.Context, reader io.Reader, options Send
 	if err != nil {
 		return nil, err
 	}
-	from := &streamSupply{Stream: supply.NewStream(os.TempDir(), 0), out: out}
+	from := newStreamSupply(out)
 	out.run(func(ctx context.Context) {
 		defer from.Close()
 		go from.read(ctx, reader) // a Read that blocks ends when the reader is closed
@@ -74,7 +76,26 @@ func (s *Session) SendStream(ctx context.Context, reader io.Reader, options Send
 // streamSupply feeds from a stream as it comes.
 type streamSupply struct {
 	*supply.Stream
-	out *Outgoing
+	out    *Outgoing
+	passed atomic.Uint64 // the members have all before this, as the first agent says
+	acked  chan struct{} // holds a token when it has said so anew
+}
+
+func newStreamSupply(out *Outgoing) *streamSupply {
+	return &streamSupply{Stream: supply.NewStream(os.TempDir(), 0), out: out, acked: make(chan struct{}, 1)}
+}
+
+// Acked notes what the first agent says that the members have.
+func (s *streamSupply) Acked(upTo uint64, level relay.Level) error {
+	if level == relay.Relayed {
+		return nil // the agent has it itself
+	}
+	s.passed.Store(upTo)
+	select {
+	case s.acked <- struct{}{}:
+	default: // whoever waits was told already
+	}
+	return nil
 }
 
 func (s *streamSupply) begin(version, _ uint64) { s.Begin(version) }
@@ -146,19 +167,42 @@ func (s *streamSupply) await(ctx context.Context, isEnough func(upTo uint64) boo
 		case <-ctx.Done():
 			return false
 		case <-changed:
+		case <-s.acked:
+		case <-time.After(untold):
 		case <-s.MoreSent():
 		}
 	}
 }
 
-// acknowledged returns up to where all members have the stream, except for those that have failed or are not heard of. One that is not
-// heard of may never come back, and if it does, asks from the stream's beginning: nothing is kept for it. The channel is closed when
-// the answer may have changed.
+// untold is how long managers may have told nothing of a stream before the sender goes by what its agent says. Of a stream that flows they
+// have something to tell several times a second.
+const untold = 2 * time.Second
+
+// acknowledged returns up to where all members have the stream: as the managers say, who know who has failed, moved or gone; or, while they
+// say nothing, or cannot say it of so many, as the agents do. The channel is closed when the answer may have changed.
 func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
+	isUntold := time.Since(s.out.told) >= untold || slices.Contains(s.out.latest.LeftOut, "receipts")
+	upTo = s.reported()
+	if isUntold && !s.leavesOut() {
+		upTo = max(upTo, s.passed.Load())
+	}
+	return upTo, s.out.changed
+}
+
+// leavesOut reports whether what the agents say leaves out members that were detached. It is called with s.out.mu held.
+func (s *streamSupply) leavesOut() bool {
+	delivery, _ := s.out.latest.wire.message.(*groupv1.Delivery)
+	return s.out.latest.ControlMode == EndToEnd && delivery.GetSpec().GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
+}
+
+// reported returns up to where all members have the stream by the managers' word, except for those that have failed or are not heard of. One
+// that is not heard of may never come back, and if it does, asks from the stream's beginning: nothing is kept for it. It is called with
+// s.out.mu held.
+func (s *streamSupply) reported() (upTo uint64) {
 	if slices.Contains(s.out.latest.LeftOut, "receipts") {
-		return 0, s.out.changed // receipts that are missing here may have fewer bytes
+		return 0 // receipts that are missing here may have fewer bytes
 	}
 	if len(s.out.latest.Receipts) > 0 {
 		upTo = relay.MaxOffset
@@ -174,9 +218,9 @@ func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 		}
 	}
 	if told < s.out.latest.Members {
-		return 0, s.out.changed // a manager that stops leading only knows who is done
+		return 0 // a manager that stops leading only knows who is done
 	}
-	return upTo, s.out.changed
+	return upTo
 }
 
 // syncer is a StreamWriter that can be acknowledged as durable.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,7 @@ func TestStreamGoesOnWithoutWhoIsGone(t *testing.T) {
 		{1, []Receipt{has(ReceiptReceiving, 7), {State: ReceiptReceiving, Late: true}}, 7},
 		{1, []Receipt{has(ReceiptUnknown, 5)}, relay.MaxOffset},
 	} {
-		s := &streamSupply{out: &Outgoing{latest: Delivery{Receipts: tt.receipts, Members: tt.members}}}
+		s := &streamSupply{out: &Outgoing{told: time.Now(), latest: Delivery{Receipts: tt.receipts, Members: tt.members}}}
 		if got, _ := s.acknowledged(); got != tt.want {
 			t.Errorf("%+v: acknowledged up to %d, want %d", tt.receipts, got, tt.want)
 		}
@@ -51,8 +52,39 @@ func TestStreamIsKeptForWhoIsNotTold(t *testing.T) {
 		"one is done":    {Receipts: []Receipt{{State: ReceiptComplete, Bytes: 7}}, Members: 2},
 		"another late":   {Receipts: []Receipt{had, late}, Members: 2},
 	} {
-		if got, _ := (&streamSupply{out: &Outgoing{latest: some}}).acknowledged(); got != 0 {
+		if got, _ := (&streamSupply{out: &Outgoing{told: time.Now(), latest: some}}).acknowledged(); got != 0 {
 			t.Errorf("%s: acknowledged up to %d, want that nothing is", name, got)
+		}
+	}
+}
+
+// While managers say nothing of a stream, or cannot say it of so many members, its sender goes by what its agent says that the members have; but
+// not where that leaves out who was detached.
+func TestStreamGoesByItsAgentWithoutManagers(t *testing.T) {
+	delivery := func(mode ControlMode, slow groupv1.SlowMemberAction, leftOut ...string) Delivery {
+		spec := &groupv1.DeliverySpec{SlowMember: &groupv1.SlowMemberPolicy{Action: slow}}
+		receipts := []Receipt{{State: ReceiptReceiving, Bytes: 7}}
+		return Delivery{ControlMode: mode, Members: 1, Receipts: receipts, LeftOut: leftOut, wire: wire{&groupv1.Delivery{Spec: spec}}}
+	}
+	const pace, detach = groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_PACE, groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
+	for name, tt := range map[string]struct {
+		told   time.Duration // ago
+		latest Delivery
+		want   uint64
+	}{
+		"managers are there":          {time.Second, delivery(Hop, pace), 7},
+		"managers are gone":           {untold, delivery(Hop, pace), 9},
+		"hop, detach":                 {untold, delivery(Hop, detach), 9},
+		"end to end":                  {untold, delivery(EndToEnd, pace), 9},
+		"end to end, detach":          {untold, delivery(EndToEnd, detach), 7},
+		"receipts have no room":       {time.Second, delivery(Hop, pace, "receipts"), 9},
+		"links have none":             {time.Second, delivery(Hop, pace, "links"), 7},
+		"end to end, detach, no room": {untold, delivery(EndToEnd, detach, "receipts"), 0},
+	} {
+		s := newStreamSupply(&Outgoing{told: time.Now().Add(-tt.told), latest: tt.latest})
+		_, _ = s.Acked(11, relay.Relayed), s.Acked(9, relay.Received)
+		if got, _ := s.acknowledged(); got != tt.want {
+			t.Errorf("%s: acknowledged up to %d, want %d", name, got, tt.want)
 		}
 	}
 }
@@ -62,7 +94,7 @@ func TestStreamIsKeptForWhoBeginsAnew(t *testing.T) {
 	const receiving = groupv1.ReceiptState_RECEIPT_STATE_RECEIVING
 	watched := remembering()
 	watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 40, 50)})
-	s := &streamSupply{out: &Outgoing{latest: watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 0, 60)})}}
+	s := &streamSupply{out: &Outgoing{told: time.Now(), latest: watched(&groupv1.Delivery{MemberCount: 2, Receipts: receipts(receiving, 0, 60)})}}
 	if got, _ := s.acknowledged(); got != 0 {
 		t.Errorf("acknowledged up to %d, want that nothing is", got)
 	}

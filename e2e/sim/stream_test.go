@@ -2,11 +2,13 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/groupcast/groupcast/internal/testdisk"
 	"github.com/groupcast/groupcast/sdk"
 )
 
@@ -136,4 +138,41 @@ func (w *world) kill(host string) {
 	time.Sleep(time.Second)
 	w.network.Host(host).Restart()
 	w.restarted(host)
+}
+
+// A stream goes on while all managers are gone, though its sender has room for a part of it only: agents say what the members below them have, in
+// either control mode.
+func TestStreamGoesOnWithoutManagers(t *testing.T) {
+	const size, kept = 120 << 20, 48 << 20
+	for _, mode := range []sdk.ControlMode{sdk.Hop, sdk.EndToEnd} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := twoAgents(mode, size)
+			s.receivers = append(s.receivers, place{name: "r3", node: "a2"})
+			t.Setenv("TMPDIR", testdisk.Memory(t, fmt.Sprintf("size=%d", kept)))
+			inWorld(t, s, func(*world) {}, func(w *world) {
+				content, to, out := w.beginStream(s.deliveries[0])
+				_, err := to.Write(content[:block])
+				w.must(err)
+				w.awaitBytes(out, block, "r1", "r2", "r3")
+				w.network.Host(managerHost).Kill()
+				w.killed(managerHost)
+				begun := time.Now()
+				_, err = to.Write(content[block : size-block])
+				w.must(err)
+				if took := time.Since(begun); took > time.Minute {
+					w.Errorf("writing %d MiB took %v without managers", size>>20, took)
+				}
+				w.network.Host(managerHost).Restart()
+				w.restarted(managerHost)
+				_, err = to.Write(content[size-block:])
+				w.must(err)
+				w.must(to.Close())
+				ended := w.awaitEnd(out.ID(), 2*time.Minute)
+				w.checkOutcome(s.deliveries[0], ended)
+				if ended.State != sdk.DeliveryComplete {
+					t.Errorf("the delivery is %s", standing(ended))
+				}
+			})
+		})
+	}
 }

@@ -62,6 +62,7 @@ func (w *insisting) Write(p []byte) (written int, err error) {
 type Answer struct {
 	Ack         uint64     // everything before it is acknowledged,
 	Level       wire.Level // and what that means
+	Below       uint64     // of a stream, hop by hop: everything before it has been received by all members below; zero is not known
 	Credit      uint64     // everything before it may be sent
 	TreeVersion uint64
 	Done        bool            // nothing more is wanted
@@ -72,6 +73,9 @@ type Answer struct {
 func (a Answer) since(told Answer) (frames []byte) {
 	if a.Ack != told.Ack || a.Level != told.Level {
 		frames = wire.Header{Type: wire.Ack, Level: a.Level, Offset: a.Ack, TreeVersion: a.TreeVersion}.Append(frames)
+	}
+	if a.Below != told.Below {
+		frames = wire.Header{Type: wire.Ack, Level: wire.Received, Offset: a.Below, TreeVersion: a.TreeVersion}.Append(frames)
 	}
 	if a.Credit != told.Credit {
 		frames = wire.Header{Type: wire.Credit, Offset: a.Credit, TreeVersion: a.TreeVersion}.Append(frames)

@@ -100,6 +100,7 @@ type child struct {
 	began    bool   // with Asked: it has asked for something
 	patience int    // with Asked: it is awaited for so many looks more, since another asked for nothing for that long
 	relays   bool   // it is an agent: end to end, what it acknowledges is what its own children have
+	passed   uint64 // of an agent, and hop by hop: the members below it have all before this
 	had      uint64 // how far it was sent to when its link ended
 	attached bool
 	parked   bool      // it lost its place in the cache: it goes on when the others are done

@@ -98,7 +98,7 @@ func (a *Account) stands(c *child, now time.Time) bool {
 // the attached children need the rest.
 func (a *Account) Forgo(before uint64) (from uint64) {
 	for _, c := range a.children {
-		c.acked, c.sent = max(c.acked, before), max(c.sent, before)
+		c.acked, c.sent, c.passed = max(c.acked, before), max(c.sent, before), max(c.passed, before)
 	}
 	return a.Here(before)
 }
@@ -120,9 +120,31 @@ func (a *Account) Lacks() (from uint64, some bool) {
 func (a *Account) Exclude(before uint64) {
 	for _, c := range a.children {
 		if c.acked < min(before, a.discarded) {
-			c.acked, c.sent = a.discarded, max(c.sent, a.discarded)
+			c.acked, c.sent, c.passed = a.discarded, max(c.sent, a.discarded), max(c.passed, a.discarded)
 		}
 	}
+}
+
+// Passed notes that all members below a child that is an agent have all before an offset. That may go back: a member may have come from
+// another agent.
+func (a *Account) Passed(name string, upTo uint64) {
+	if c := a.children[name]; c != nil {
+		c.passed = min(upTo, c.sent)
+	}
+}
+
+// Below returns the offset before which all members below this agent have all, also those that wait for others; hop by hop, as far as the agents
+// among the children say so. A child that has not come may have nothing.
+func (a *Account) Below() (upTo uint64) {
+	upTo = a.arrived
+	for _, c := range a.children {
+		has := c.acked
+		if c.relays && a.rules.Mode == Hop {
+			has = min(has, c.passed)
+		}
+		upTo = min(upTo, has)
+	}
+	return upTo
 }
 
 // Here returns the lowest offset of the attached children that do not wait; if there are none, otherwise.

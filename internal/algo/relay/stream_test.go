@@ -377,3 +377,48 @@ func TestWhoLacksWhatIsNotCachedIsAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// What all members have that are below an agent is told hop by hop, so that a sender can give it back without managers. It includes who waits for
+// the others, and goes back when a member comes from another agent.
+func TestWhatAllMembersBelowHave(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.Hop, Slow: relay.Detach, Stream: true}, room, "agent", "member")
+	a.Relays("agent")
+	a.receive(10)
+	want := func(packets uint64, why string) {
+		t.Helper()
+		if got := a.Below(); got != packets*block {
+			t.Errorf("%s: all members have %d, want %d packets", why, got, packets)
+		}
+	}
+	for _, child := range []string{"agent", "member"} {
+		a.Sent(child, 10*block)
+		a.ack(child, 10)
+	}
+	want(0, "an agent has got all, and has said nothing of its members")
+	a.Passed("agent", 7*block)
+	want(7, "the members of the agent have a part")
+	a.Passed("agent", 4*block)
+	want(4, "a member has come to the agent that has less")
+	a.Passed("agent", 30*block)
+	want(10, "an agent claims more than it was sent")
+	a.Expect([]string{"agent", "member", "third"})
+	want(0, "a member is on its way")
+	a.Attach("third", 3*block, start)
+	want(3, "it has a part")
+	a.Park("third")
+	want(3, "it waits for the others")
+	a.Expect([]string{"agent", "member"})
+	want(10, "it has gone to another agent")
+}
+
+// End to end the agents' acknowledgements are what all members have.
+func TestEndToEndAcknowledgementsAreOfMembers(t *testing.T) {
+	a := newAgent(t, relay.Rules{Mode: relay.EndToEnd, Window: room, Stream: true}, room, "agent", "member")
+	a.Relays("agent")
+	a.receive(10)
+	a.ack("agent", 6)
+	a.ack("member", 9)
+	if got := a.Below(); got != 6*block {
+		t.Errorf("all members have %d, want 6 packets", got)
+	}
+}

@@ -60,6 +60,9 @@
 // that do not touch each other may have come ahead: more ends the link. END is
 // said on each stripe when nothing is left to be sent.
 //
+// The level of an agent's ACK is that of its members end to end, and relayed hop by hop. Of a stream, it sends hop by hop in addition
+// what all members below it have received; that may go back, as when a member comes from another agent.
+//
 // A child that asks for a part of a stream that nobody has any more gets a BYE, not_kept, whose offset is that from which on there
 // is something.
 //

@@ -293,9 +293,13 @@ func (s *supply) Sent(offset uint64, portion link.Portion) {
 }
 
 // Acked notes what the child acknowledges.
-func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
+func (s *supply) Acked(upTo uint64, level wire.Level) (err error) {
 	s.acknowledge(func() {
 		if s.child.dismissed {
+			return
+		}
+		if s.tellsBelow(level) {
+			s.account.Passed(s.name, upTo)
 			return
 		}
 		if err = s.account.Acked(s.name, upTo); err == nil {
@@ -308,6 +312,11 @@ func (s *supply) Acked(upTo uint64, _ wire.Level) (err error) {
 }
 
 // All functions below are called with d.mu held.
+
+// tellsBelow reports whether the child acknowledges what the members below it have, and not what it has itself.
+func (s *supply) tellsBelow(level wire.Level) bool {
+	return level != wire.Relayed && !s.isEndToEnd() && childID(s.name).Role == identity.Agent
+}
 
 // isChild reports whether the tree has somebody as a child here.
 func (d *delivery) isChild(name string) bool {
@@ -338,8 +347,7 @@ func (d *delivery) isPast(from uint64) bool {
 // that they are, nothing is lost by beginning earlier: nobody here knows how far a stream is, and what they said may be wrong. A
 // stream may never end, so that a child cannot wait for its end; what comes again then is what the sender keeps for this child.
 func (d *delivery) beginsFor(name string) bool {
-	isEndToEnd := d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
-	return !d.account.Waits(name) && (isEndToEnd || d.isStream() || d.account.Bare())
+	return !d.account.Waits(name) && (d.isEndToEnd() || d.isStream() || d.account.Bare())
 }
 
 // letGo ends the links of children that are not fed any more and have not taken what is under way to them for a

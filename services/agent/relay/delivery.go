@@ -414,6 +414,7 @@ func (d *delivery) announce() {
 // outlook is what others see of the acknowledgements of children.
 type outlook struct {
 	ack, credit uint64
+	below       uint64 // what all members have, of a stream
 	waiting     int
 	begins      bool
 	lacked      uint64 // what somebody lacks, where the disk has no room
@@ -421,6 +422,9 @@ type outlook struct {
 
 func (d *delivery) outlook() outlook {
 	look := outlook{ack: d.account.Ack(), credit: d.account.Credit(), waiting: d.account.Waiting(), begins: d.begin != nil}
+	if d.isStream() {
+		look.below = d.account.Below()
+	}
 	if d.short.waiting > 0 {
 		look.lacked = d.account.Cached()
 	}

@@ -340,8 +340,11 @@ func (d *delivery) answer() link.Answer {
 		Ack: d.account.Ack(), Level: wire.Relayed, Credit: d.account.Credit(),
 		TreeVersion: d.assignment.GetTreeVersion(), Changed: d.changed,
 	}
-	if d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END {
+	switch {
+	case d.isEndToEnd():
 		answer.Level = wire.Received
+	case d.isStream():
+		answer.Below = d.account.Below()
 	}
 	_, asks := d.asks()
 	answer.Done = d.end != nil && answer.Ack == d.end.Length && !asks

@@ -77,6 +77,10 @@ func (d *delivery) isStream() bool {
 	return d.assignment.GetSpec().GetKind() == groupv1.DeliveryKind_DELIVERY_KIND_STREAM
 }
 
+func (d *delivery) isEndToEnd() bool {
+	return d.assignment.GetSpec().GetControlMode() == groupv1.ControlMode_CONTROL_MODE_END_TO_END
+}
+
 // resume has children that wait go on, if the others have what there is of a stream.
 func (d *delivery) resume() {
 	if from, needed := d.account.Resume(time.Now()); needed && d.begin == nil {
