@@ -20,6 +20,7 @@ import (
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
+	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -63,7 +64,7 @@ func (s *Session) SendSource(ctx context.Context, source *Source, options SendOp
 	}
 	out.run(func(ctx context.Context) {
 		defer source.Close()
-		out.sendObject(ctx, source.object)
+		out.sendObject(ctx, source)
 	})
 	return out, nil
 }
@@ -232,7 +233,8 @@ func (o *Outgoing) Cancel(ctx context.Context) error {
 }
 
 // sendObject hashes an object and feeds it to the first agent.
-func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
+func (o *Outgoing) sendObject(ctx context.Context, sent *Source) {
+	source := sent.object
 	from := supply.NewObject(source)
 	defer from.Close()
 	var hashing sync.WaitGroup
@@ -249,7 +251,7 @@ func (o *Outgoing) sendObject(ctx context.Context, source *object.Source) {
 			o.seal(ctx, &groupv1.SealDeliveryRequest{Length: source.Info().Length, Root: root[:]})
 		}
 	})
-	o.feed(ctx, objectSupply{from})
+	o.feed(ctx, objectSupply{from, sent.reading})
 	hashing.Wait()
 }
 
@@ -261,21 +263,27 @@ type supplier interface {
 	// sentUpTo returns up to where anything was sent, and Carried how many bytes that was, counting again what was sent again.
 	sentUpTo() uint64
 	Carried() uint64
+	// reads returns how often the source has been read; zero if that says nothing.
+	reads() uint64
 	// usable returns object.ErrChanged if the source has changed.
 	usable() error
 }
 
 // objectSupply feeds from an object.
-type objectSupply struct{ *supply.Object }
+type objectSupply struct {
+	*supply.Object
+	reading *pulse.Pulse
+}
 
 func (s objectSupply) begin(version, _ uint64) { s.Begin(version) }
 func (s objectSupply) sentUpTo() uint64        { return s.SentUpTo() }
+func (s objectSupply) reads() uint64           { return s.reading.Beats() }
 func (s objectSupply) usable() error           { return s.Usable() }
 
 // feed feeds the delivery's first agent, whichever that is, until ctx is done.
 func (o *Outgoing) feed(ctx context.Context, from supplier) {
 	o.keepOffering(ctx, func(report *groupv1.DeliveryReport) {
-		report.Bytes, report.Stripes = from.sentUpTo(), o.lastStripes()
+		report.Bytes, report.Stripes, report.Reads = from.sentUpTo(), o.lastStripes(), from.reads()
 		report.Fed = o.outletReport(from.Carried())
 	},
 		func(linked context.Context, assignment *groupv1.Assignment, child *groupv1.Neighbour, opened func()) error {

@@ -4,10 +4,14 @@ import (
 	"context"
 
 	"github.com/groupcast/groupcast/internal/object"
+	"github.com/groupcast/groupcast/internal/pulse"
 )
 
 // Source is a file, or a directory as one object, that was looked at to be sent.
-type Source struct{ object *object.Source }
+type Source struct {
+	object  *object.Source
+	reading *pulse.Pulse
+}
 
 // OpenSource looks at all that belongs to a file or a directory, which must not change from then on. With a large tree, or over a network,
 // that takes a while; it gives up when ctx is done.
@@ -28,7 +32,8 @@ func OpenChanges(ctx context.Context, path string, reading func(read, all uint64
 }
 
 func openWith(ctx context.Context, path string, open func(context.Context, string) (*object.Source, error)) (*Source, error) {
-	source, err := open(ctx, path)
+	reading := new(pulse.Pulse)
+	source, err := open(pulse.In(ctx, reading), path)
 	if err != nil {
 		code := InvalidArgument
 		if ctx.Err() != nil {
@@ -36,7 +41,7 @@ func openWith(ctx context.Context, path string, open func(context.Context, strin
 		}
 		return nil, Because(code, err)
 	}
-	return &Source{source}, nil
+	return &Source{source, reading}, nil
 }
 
 // Close ends a source that is not sent.

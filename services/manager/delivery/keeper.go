@@ -263,6 +263,9 @@ func (k *keeper) observe(delivery view.Delivery, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.progress
+	if record.GetSealed() && !p.sealed {
+		p.sealedAt = now
+	}
 	p.sealed, p.length = record.GetSealed(), record.GetLength()
 	p.noteSent(now)
 	for _, participant := range delivery.GetMembers() {
@@ -314,9 +317,16 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 	if f.stream {
 		f.tooLong = checkSize(k.group, group.GetPolicy().GetLimits(), p.nodes[p.sender].reported().GetBytes())
 	}
+	if sender := p.nodes[p.sender]; sender.reported().GetReads() > 0 && !f.stream {
+		f.readAt = moment.Latest(sender.gotOn, k.desk.started, deaf)
+	}
 	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
-		f.members = append(f.members, k.member(delivery, participant.GetName(), now))
+		m := k.member(delivery, participant.GetName(), now)
+		if m.hasAll && m.unknownSince.IsZero() {
+			m.finishing = moment.Latest(p.nodes[placement.MemberID(m.name)].lastGotOn(), p.sealedAt, deaf)
+		}
+		f.members = append(f.members, m)
 	}
 	for _, name := range k.lateMembers(delivery) {
 		f.late = append(f.late, k.member(delivery, name, now))

@@ -39,6 +39,7 @@ type progress struct {
 	agentMoved time.Time                // when an agent did
 	apart      string                   // who could not reach whom, by the latest report of that since anybody got more
 	sealed     bool
+	sealedAt   time.Time // when that was seen
 	length     uint64 // that was sealed
 	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
 	hashed     bool   // it is a directory of which members take what they lack
@@ -55,6 +56,7 @@ type nodeProgress struct {
 	fullSince time.Time       // since when its disk has no room; zero if it has room
 	alone     time.Time       // since when it has reached none of the neighbours that were to feed it; zero if it has
 	bytesAt   time.Time       // when it last got more
+	gotOn     time.Time       // when it last got more, or on with reading
 	sampled   time.Time       // when its rate was last measured
 	sample    uint64          // its bytes then
 	rate      uint64          // in bytes per second
@@ -79,6 +81,14 @@ const (
 	ratePatience = 4 * time.Second
 	ratePiece    = 512 << 10
 )
+
+// lastGotOn returns when the node last got more, or on with reading; zero if it never did.
+func (n *nodeProgress) lastGotOn() time.Time {
+	if n == nil {
+		return time.Time{}
+	}
+	return n.gotOn
+}
 
 // measureRate finds out at which rate a node gets more.
 func (n *nodeProgress) measureRate(bytes uint64, now time.Time) {
@@ -190,13 +200,13 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 	}
 	grew := p.cameBy(report) > p.cameBy(node.report)
 	if grew {
-		node.bytesAt, p.moved, p.apart = now, now, ""
+		node.bytesAt, node.gotOn, p.moved, p.apart = now, now, now, ""
 		if from.Role == identity.Agent {
 			p.agentMoved = now
 		}
 	}
 	if report.GetReads() > node.report.GetReads() { // it finds out what it lacks
-		p.moved = now
+		node.gotOn, p.moved = now, now
 	}
 	p.noteReady(node, report, now)
 	if report.GetLost() != node.lost {

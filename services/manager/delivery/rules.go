@@ -19,6 +19,10 @@ const (
 	BusyPatience = 5 * StuckPatience
 	// QueuePatience is how long a member may wait for its turn at its program. Agents keep what is sent to it meanwhile.
 	QueuePatience = time.Hour
+	// FinishPatience is how long a member that has all may say nothing of getting on before it has put that into its place: then its disk hangs.
+	FinishPatience = 30 * time.Minute
+	// SourcePatience is how long a sender that looks for the root of an object may neither read nor send: then the source's disk hangs.
+	SourcePatience = 10 * time.Minute
 	// AlonePatience is how long nobody at all may have got more where a member has reached no agent for StuckPatience: others may wait for it.
 	AlonePatience = 15 * time.Second
 	// HandoverPatience is how long what a sender has sealed may take to reach its
@@ -35,6 +39,7 @@ type facts struct {
 	senderGone time.Time // since when its session has ended; zero while it lives
 	unclaimed  time.Time // since when its program might have told of the delivery; zero if it has
 	tooLong    error     // a stream is longer than the group's policy allows
+	readAt     time.Time // when the sender of an object last read or sent some of it; zero if it does not say
 	stream     bool
 	sealed     bool
 	handedOver bool      // an agent has all that was sealed
@@ -62,6 +67,7 @@ type memberFacts struct {
 	unknownSince time.Time // its session expired; zero while it is joined
 	aloneSince   time.Time // it reached no agent at the last attempt, nor since then; zero if it did
 	hasAll       bool      // it has all that was sealed
+	finishing    time.Time // since when it has all that was sealed, and has said nothing of getting on; zero if it lacks some, or is not heard of
 	evicted      bool      // the agent that feeds it gave it up: as too slow, or because it lied
 	queuedSince  time.Time // it waits for its turn at its program; zero if it does not
 }
@@ -124,6 +130,9 @@ func (f facts) whole(v *verdict) (reason, detail string) {
 		}
 		v.wait(until)
 	}
+	if !f.sealed && !f.readAt.IsZero() && f.isOver(f.readAt, SourcePatience, v) {
+		return Failed, "the sender has read nothing of its source in " + SourcePatience.String() + ": its disk may not answer"
+	}
 	if f.senderGone.IsZero() || f.sealed && f.handedOver {
 		return "", ""
 	}
@@ -152,10 +161,12 @@ func (f facts) each(v *verdict) {
 		case m.evicted:
 			v.failed[m.name] = slow
 		case !m.queuedSince.IsZero():
-			if until := m.queuedSince.Add(QueuePatience); f.now.Before(until) {
-				v.wait(until)
-			} else {
+			if f.isOver(m.queuedSince, QueuePatience, v) {
 				v.failed[m.name] = hasNoTurn
+			}
+		case !m.finishing.IsZero():
+			if f.isOver(m.finishing, FinishPatience, v) {
+				v.failed[m.name] = cannotFinish
 			}
 		case f.isAlone(m, v):
 			v.failed[m.name], v.alone = alone, true
@@ -171,6 +182,19 @@ func (f facts) each(v *verdict) {
 		}
 	}
 }
+
+// isOver reports whether a patience is over, and has the delivery looked at again when it will be.
+func (f facts) isOver(since time.Time, patience time.Duration, v *verdict) bool {
+	until := since.Add(patience)
+	if f.now.Before(until) {
+		v.wait(until)
+		return false
+	}
+	return true
+}
+
+// cannotFinish is of a member whose disk does not answer when all has come.
+var cannotFinish = failure{Slow, "the member has all, and has not put it into its place, nor said that it gets on, in " + FinishPatience.String() + ": its disk may not answer"}
 
 // hasNoTurn is of a member whose program has let a delivery wait for too long: agents keep all of it meanwhile.
 var hasNoTurn = failure{Slow, "the member's program receives so many deliveries at once, and this one had to wait for its turn for " + QueuePatience.String()}

@@ -8,11 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/groupcast/groupcast/internal/algo/moment"
 	"github.com/groupcast/groupcast/internal/algo/tree"
 	groupv1 "github.com/groupcast/groupcast/internal/gen/groupcast/group/v1"
 	"github.com/groupcast/groupcast/internal/identity"
 	"github.com/groupcast/groupcast/services/manager/placement"
+	"github.com/groupcast/groupcast/services/manager/view"
 )
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -68,6 +71,12 @@ func TestOutcome(t *testing.T) {
 		{"a late member left: it may come again", facts{now: after(1), members: []memberFacts{under}, late: []memberFacts{{name: "l", left: true}}}, ""},
 		{"too slow", facts{now: after(1), members: []memberFacts{{name: "a", evicted: true}, {name: "d"}}, late: []memberFacts{{name: "l", evicted: true}}}, "a:slow l:slow"},
 		{"the group is gone", facts{now: after(1), groupGone: true, members: []memberFacts{under, done}}, "a:canceled; ended canceled"},
+
+		{"it puts into its place what it has", facts{now: after(1799), members: []memberFacts{{name: "a", hasAll: true, finishing: begin}, done}}, "due +30m0s"},
+		{"it never puts that into its place", facts{now: after(1800), members: []memberFacts{{name: "a", hasAll: true, finishing: begin}, done}}, "a:slow; ended"},
+		{"the sender reads", facts{now: after(609), readAt: after(10), members: []memberFacts{under, done}}, "due +10m10s"},
+		{"the sender's disk hangs", facts{now: after(610), readAt: after(10), members: []memberFacts{under, done}}, "a:failed; ended failed"},
+		{"the sender has read all", facts{now: after(700), readAt: after(10), sealed: true, connected: true, moved: after(690), members: []memberFacts{under, done}}, "due +12m40s"},
 
 		{"before the deadline", facts{now: after(9), deadline: after(10), members: []memberFacts{under}}, "due +10s"},
 		{"at the deadline", facts{now: after(10), deadline: after(10), members: []memberFacts{under, done, unknown("u", 1)}}, "a:deadline u:deadline; ended deadline"},
@@ -355,6 +364,51 @@ func TestReadingWhatIsThereIsProgress(t *testing.T) {
 	if failed := stuck(at.Add(StuckPatience)); failed == 0 {
 		t.Error("nobody has failed, though nobody has got on for long")
 	}
+}
+
+// A disk that does not answer ends a delivery without a deadline: a member's that has all and gets on with nothing, or the sender's that reads
+// nothing. That they get on is all that counts, however long it takes.
+func TestWhoGetsOnHasTime(t *testing.T) {
+	u, begun := serve(t, new(groupv1.DeliverySpec)), time.Now()
+	sender, m1 := placement.MemberID("s"), placement.MemberID("m1")
+	reads := uint64(0)
+	says := func(who identity.ID, report *groupv1.DeliveryReport, at time.Time) {
+		u.progress.take(who, heard(who, report, u.tree), u.tree, at)
+	}
+	getsOn := func(who identity.ID, at time.Time) {
+		reads++
+		says(who, &groupv1.DeliveryReport{Bytes: 10, Reads: reads}, at)
+	}
+	want := func(at time.Time, want string) {
+		t.Helper()
+		connected := []*groupv1.ChildReport{{Name: "m1", Role: string(identity.Member), Connected: true}}
+		says(placement.AgentID("a"), &groupv1.DeliveryReport{Bytes: 10, Children: connected}, at)
+		u.observe(u.shown(), at)
+		v := decide(u.facts(u.shown(), at))
+		v.due = time.Time{}
+		if got := v.String(); got != want {
+			t.Errorf("after %v: %q, want %q", at.Sub(begun), got, want)
+		}
+	}
+	at := begun
+	for range 5 {
+		getsOn(sender, at)
+		at = at.Add(SourcePatience * 3 / 4)
+		want(at, "")
+	}
+	want(at.Add(SourcePatience), "m1:failed m2:failed; ended failed")
+
+	sealed := u.shown()
+	sealed.DeliveryRecord = proto.CloneOf(sealed.DeliveryRecord)
+	sealed.Delivery.Sealed, sealed.Delivery.Length = true, 10
+	u.desk.put(t, view.ReceiptKey("d", "m2"), &groupv1.Receipt{Member: "m2", State: isComplete})
+	u.desk.write(t, sealed)
+	for range 5 {
+		getsOn(m1, at)
+		at = at.Add(FinishPatience * 3 / 4)
+		want(at, "")
+	}
+	want(at.Add(FinishPatience), "m1:slow; ended")
 }
 
 // A member that waits for its turn at its program has the others' time once that comes, and so has the agent that feeds it. That it waits

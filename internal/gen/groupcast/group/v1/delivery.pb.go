@@ -2019,7 +2019,7 @@ type DeliveryReport struct {
 	// come meanwhile are lost to it; of a directory with hashes: it finds out what it has already. RELAY: so do all that it feeds.
 	Paused bool `protobuf:"varint,15,opt,name=paused,proto3" json:"paused,omitempty"`
 	// RECEIVE: how often it has got on with reading what it has of the object already, or with waiting for the root to compare that with, or for
-	// another delivery of the same that lands, which may take longer than anybody waits for bytes.
+	// another delivery of the same that lands, which may take longer than anybody waits for bytes. SEND: how often it has read some of its object.
 	Reads uint64 `protobuf:"varint,16,opt,name=reads,proto3" json:"reads,omitempty"`
 	// RECEIVE: it waits for its turn at a program that receives so many deliveries at once, and takes nothing before: nobody is to blame for that.
 	Queued bool `protobuf:"varint,17,opt,name=queued,proto3" json:"queued,omitempty"`
