@@ -194,7 +194,7 @@ func (s *streamSupply) acknowledged() (upTo uint64, changed <-chan struct{}) {
 
 // leavesOut reports whether what the agents say leaves out members that were detached. It is called with s.out.mu held.
 func (s *streamSupply) leavesOut() bool {
-	delivery, _ := s.out.latest.wire.message.(*groupv1.Delivery)
+	delivery, _ := s.out.latest.message.(*groupv1.Delivery)
 	return s.out.latest.ControlMode == EndToEnd && delivery.GetSpec().GetSlowMember().GetAction() == groupv1.SlowMemberAction_SLOW_MEMBER_ACTION_DETACH
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -75,8 +74,8 @@ func (d *Door) Run(ctx context.Context, listener net.Listener) error {
 
 // admit opens a link.
 func (d *Door) admit(ctx context.Context, raw net.Conn) {
-	came := &guest{raw: raw}
-	d.opening.receive(came, rand.IntN)
+	came := &guest{raw: raw, at: time.Now()}
+	d.opening.receive(came)
 	d.links.Go(func() {
 		asked, err := d.open(ctx, came)
 		switch {

@@ -128,14 +128,19 @@ func (e *entrance) comeFrom(source string, connections int) (silent []net.Conn) 
 	return silent
 }
 
-// One source can have at most 64 links being opened: for one more, another of them is closed. When they
-// have gone, there is room again.
+// One source can have at most 64 links being opened. Who comes then is sent away as long as the others may get on, and not any more once one of them
+// has said nothing for 2 s. When they have gone, there is room again.
 func TestDoorIsNotCrowdedByOneSource(t *testing.T) {
 	const each = 64
 	e := open(t, listen(t))
 	silent := e.comeFrom("127.0.0.1", each)
+	if err := e.enter(); err == nil {
+		t.Error("one more was not sent away at once")
+	}
+	e.wantRefused(link.Crowded)
+	time.Sleep(2100 * time.Millisecond)
 	if err := e.enter(); err != nil {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one more, 2 s later: %v", err)
 	}
 	e.wantRefused(link.Crowded)
 	for _, raw := range silent {

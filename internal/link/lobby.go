@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -14,11 +15,13 @@ const (
 	openingEach = 64
 	// networkBits is how much of an IPv6 address tells one network from another. Whoever has one machine there mostly has all its addresses.
 	networkBits = 64
+	// openingGrace is for how long nobody has to go for one who comes later: an opening takes a round trip of the longest paths.
+	openingGrace = 2 * time.Second
 )
 
 // lobby holds the guests of a door: connections over which a link is being opened. Nobody finds it closed: for one guest too many,
-// another one has to go, from where most of them are. Which one is left to chance: if it were always the oldest, then a source from
-// which others come faster than an opening takes would have no link at all.
+// another one has to go, from where most of them are: the oldest, unless that may still be opening. Then it is the newest, which comes again
+// soon. If older ones went, of hundreds that come at once from one address none would be done in time.
 type lobby struct {
 	mu       sync.Mutex
 	guests   []*guest
@@ -28,7 +31,8 @@ type lobby struct {
 
 type guest struct {
 	raw           net.Conn
-	host, network *origin // nil before it is received
+	at            time.Time // when it came
+	host, network *origin   // nil before it is received
 	sentAway      bool
 }
 
@@ -69,14 +73,14 @@ func networkOf(host string) string {
 	return network.String()
 }
 
-// receive takes in one more guest. Another one is closed if there are too many; choose returns a number below n.
-func (l *lobby) receive(came *guest, choose func(n int) int) {
-	if out := l.makeRoom(came, choose); out != nil {
+// receive takes in one more guest. If there are too many, one of them is closed.
+func (l *lobby) receive(came *guest) {
+	if out := l.makeRoom(came); out != nil {
 		out.raw.Close()
 	}
 }
 
-func (l *lobby) makeRoom(came *guest, choose func(n int) int) (out *guest) {
+func (l *lobby) makeRoom(came *guest) (out *guest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	host, _, _ := net.SplitHostPort(came.raw.RemoteAddr().String())
@@ -92,8 +96,9 @@ func (l *lobby) makeRoom(came *guest, choose func(n int) int) (out *guest) {
 	default:
 		return nil
 	}
-	from = slices.DeleteFunc(from, func(g *guest) bool { return g == came })
-	out = from[choose(len(from))]
+	if out = from[0]; came.at.Sub(out.at) < openingGrace {
+		out = from[len(from)-1]
+	}
 	out.sentAway = true
 	l.remove(out)
 	return out

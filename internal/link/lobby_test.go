@@ -2,13 +2,13 @@ package link
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // visitor is a connection from an address.
@@ -25,59 +25,93 @@ func (v *visitor) Close() error {
 	return nil
 }
 
-// crowded is a lobby, and the chance by which it chooses.
+// crowded is a lobby at a time.
 type crowded struct {
 	lobby
-	chance *rand.Rand
+	now time.Time
 }
 
-func newCrowded() *crowded { return &crowded{chance: rand.New(rand.NewPCG(1, 2))} } // the same in each run
+func newCrowded() *crowded { return &crowded{now: time.Unix(1000, 0)} }
 
 // come has a guest come from an address.
 func (c *crowded) come(address string) *guest {
-	g := &guest{raw: &visitor{from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7))}}
-	c.receive(g, c.chance.IntN)
+	g := &guest{raw: &visitor{from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 7))}, at: c.now}
+	c.receive(g)
 	return g
 }
 
 func (g *guest) wasClosed() bool { return g.raw.(*visitor).closed.Load() }
 
-// Who is honest comes in by chance even from an address, or among addresses, from which others come all the time and say nothing, however fast they come.
+// Who is honest comes in even from an address, or among addresses, from which others come all the time and say nothing: at once, if they are
+// fewer than have room for as long as an opening may take, and else in some attempts.
 func TestLobbyIsOpenToGuestsAmongSilentOnes(t *testing.T) {
-	const rounds = 50
+	const rounds = 200
 	same := func(int) string { return "10.0.0.1" }
 	another := func(i int) string { return fmt.Sprintf("11.%d.%d.%d", i>>16, i>>8&255, i&255) }
 	for _, test := range []struct {
 		name    string
 		from    func(i int) string
-		there   int // silent ones when the guest comes
-		come    int // silent ones before it is done
+		rate    int // silent ones, a second
 		percent int // of the guests that get in, at least
 	}{
-		{"of its address, slowly", same, 64, 16, 70},
-		{"of its address, as many as there is room for", same, 64, 64, 30},
-		{"of its address, fast", same, 64, 128, 9},
-		{"of other addresses, as many as there is room for", another, 256, 256, 30},
+		{"of its address, slowly", same, 25, 100},
+		{"of its address, fast", same, 200, 12},
+		{"of other addresses, slowly", another, 100, 100},
+		{"of other addresses, fast", another, 800, 12},
 	} {
 		c := newCrowded()
 		in, came := 0, 0
 		silent := func(n int) {
 			for range n {
 				c.come(test.from(came))
+				c.now = c.now.Add(time.Second / time.Duration(test.rate))
 				came++
 			}
 		}
-		silent(test.there)
+		silent(10 * test.rate)
 		for range rounds {
 			g := c.come("10.0.0.1")
-			silent(test.come)
+			silent(test.rate * 3 / 5) // as long as it takes over 600 ms
 			if c.letGo(g) {
 				in++
 			}
+			silent(1 + came%17)
 		}
 		if in*100 < test.percent*rounds {
 			t.Errorf("silent ones %s: %d of %d guests get in, want %d %%", test.name, in, rounds, test.percent)
 		}
+	}
+}
+
+// Hundreds that come at once from one address, over a long path, and come again when they are sent away, all get in.
+func TestLobbyHasRoomForHundredsOfOneAddress(t *testing.T) {
+	const (
+		members = 500
+		opening = 1200 * time.Millisecond
+		step    = 10 * time.Millisecond
+	)
+	c := newCrowded()
+	begun := c.now
+	guests, next, waits := make([]*guest, members), make([]time.Time, members), make([]time.Duration, members)
+	in := 0
+	for ; in < members && c.now.Sub(begun) < 20*time.Second; c.now = c.now.Add(step) {
+		for i, g := range guests {
+			switch {
+			case waits[i] < 0 || g == nil && c.now.Before(next[i]): // it is in, or waits
+			case g == nil:
+				guests[i] = c.come("10.0.0.1")
+			case g.wasClosed():
+				waits[i] = min(max(2*waits[i], FirstPause), LongPause)
+				guests[i], next[i] = nil, c.now.Add(waits[i]+time.Duration(i)*time.Millisecond/5)
+			case c.now.Sub(g.at) >= opening && c.letGo(g):
+				waits[i] = -1
+				in++
+			}
+		}
+	}
+	t.Logf("%d of %d are in after %v", in, members, c.now.Sub(begun))
+	if in < members {
+		t.Errorf("%d of %d are in after %v", in, members, c.now.Sub(begun))
 	}
 }
 
@@ -130,7 +164,7 @@ func TestLobbyClosesNobodyWhoIsDone(t *testing.T) {
 			var silent []*guest
 			for i := range times {
 				g := &guest{raw: &visitor{from: &net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(host%2)), Port: i}}}
-				l.receive(g, rand.IntN)
+				l.receive(g)
 				if i%2 == 0 {
 					silent = append(silent, g)
 				} else if l.letGo(g) {
