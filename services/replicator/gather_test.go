@@ -168,3 +168,24 @@ func TestLateReceiverOfADirectory(t *testing.T) {
 		t.Errorf("it missed %d bytes, and %d were sent again", missed, again)
 	}
 }
+
+// A low ceiling holds with all that is sent: announcements, questions and data.
+func TestLowCeilingHoldsWithAnnouncements(t *testing.T) {
+	const ceiling, headers = 20_000, 28 // bytes a second; bytes of a datagram
+	b := onLAN(t, 1, lanShape)
+	b.file(200_000)
+	first, seen := b.receive(t.Context(), 0), b.sniff(b.sender)
+	result, err := b.send(t.Context(), func(s *send.Config) { s.Receivers, s.Ceiling = 1, ceiling })
+	sent := 0
+	for _, one := range seen() {
+		if one.to.Addr() == group.Addr() {
+			sent += headers + len(one.payload)
+		}
+	}
+	b.wantComplete(result, err, first)
+	rate := float64(sent) / result.Took.Seconds()
+	t.Logf("%.0f bytes a second in %v", rate, result.Took)
+	if rate > 1.1*ceiling {
+		t.Errorf("%.0f bytes a second were sent in %v, the ceiling is %d", rate, result.Took, ceiling)
+	}
+}

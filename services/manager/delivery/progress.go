@@ -40,9 +40,9 @@ type progress struct {
 	apart      string                   // who could not reach whom, by the latest report of that since anybody got more
 	sealed     bool
 	sealedAt   time.Time // when that was seen
-	length     uint64 // that was sealed
-	datagrams  bool   // lost ones are not sent again: a node that has less than another does not lack them
-	hashed     bool   // it is a directory of which members take what they lack
+	length     uint64    // that was sealed
+	datagrams  bool      // lost ones are not sent again: a node that has less than another does not lack them
+	hashed     bool      // it is a directory of which members take what they lack
 
 	awaited map[identity.ID]bool // who is waited for, and who feeds them, when nodes were last told what to do; nil before that
 }

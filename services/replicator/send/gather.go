@@ -19,6 +19,8 @@ const (
 	announceMost  = 200 * time.Millisecond
 	// announceLate is how often receivers that come later are told.
 	announceLate = 500 * time.Millisecond
+	// announceShare is the share of the ceiling that they take then at most.
+	announceShare = 0.05
 	// ipHeaders is how many bytes of a frame are IP and UDP.
 	ipHeaders = 28
 	// LeastMTU is what a network interface has to carry.
@@ -55,20 +57,31 @@ func largest(config Config) (int, error) {
 // receiver that hears only the smallest has a path that does not carry more.
 func (s *session) announce(take func() uint64) error {
 	a := s.announcement()
-	sizes := []int{s.largest, wire.MinDatagram}
-	if s.datagram > 0 {
-		sizes[0] = s.datagram
-	}
-	if sizes[0] == sizes[1] {
-		sizes = sizes[:1]
-	}
-	for _, size := range sizes {
+	for _, size := range s.announced() {
 		whole := s.group.Announce(take(), s.salt, s.private.PublicKey().Bytes(), a, size)
 		if err := s.carried(s.socket.Send(whole, s.config.Place.Group)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// announced are the sizes of the datagrams that do so.
+func (s *session) announced() (sizes []int) {
+	sizes = []int{s.largest, wire.MinDatagram}
+	if s.datagram > 0 {
+		sizes[0] = s.datagram
+	}
+	return slices.Compact(sizes)
+}
+
+// announcePause is the time between two announcements once all has begun.
+func (s *session) announcePause() time.Duration {
+	bytes := 0
+	for _, size := range s.announced() {
+		bytes += size
+	}
+	return max(announceLate, time.Duration(float64(bytes)/(announceShare*s.config.Ceiling)*float64(time.Second)))
 }
 
 // announcement is what there is. The caller is the goroutine that sends, or has the lock.

@@ -28,16 +28,16 @@ const (
 // loop is what the goroutine that sends has to itself.
 type loop struct {
 	*session
-	run       udp.Run
-	parity    [][]byte
-	coders    map[[2]int]reedsolomon.Encoder
-	announced time.Time
-	turned    time.Time // when it was last looked what managers have changed, and what else is due
+	run         udp.Run
+	parity      [][]byte
+	coders      map[[2]int]reedsolomon.Encoder
+	announcedAt time.Time
+	turned      time.Time // when it was last looked what managers have changed, and what else is due
 }
 
 // send does what the rules decide, until all is over.
 func (s *session) send(ctx context.Context) error {
-	l := &loop{session: s, coders: map[[2]int]reedsolomon.Encoder{}, announced: time.Now()}
+	l := &loop{session: s, coders: map[[2]int]reedsolomon.Encoder{}, announcedAt: time.Now()}
 	l.run = udp.Run{Segment: s.datagram, To: s.config.Place.Group}
 	most := udp.Longest(s.datagram)
 	l.run.Bytes = make([]byte, 0, most*s.datagram)
@@ -105,10 +105,10 @@ func (l *loop) keepUp(now time.Time) error {
 	l.turned = now
 	l.turn(now)
 	l.show(now)
-	if now.Sub(l.announced) <= announceLate {
+	if now.Sub(l.announcedAt) <= l.announcePause() {
 		return nil
 	}
-	l.announced = now
+	l.announcedAt = now
 	if err := l.flush(); err != nil { // its numbers come before
 		return err
 	}

@@ -49,10 +49,11 @@ type member struct {
 	firstReceived uint64 // how many had come then
 	passed        uint64 // how many after that it has told of
 
-	asked    uint32 // poll in which it was its turn
-	answered uint32 // poll
-	number   uint64 // when that was sent
-	sentAt   time.Time
+	asked      uint32 // poll in which it was its turn
+	unanswered int    // how often it was, since it was heard of
+	answered   uint32 // poll
+	number     uint64 // when that was sent
+	sentAt     time.Time
 
 	roundTrip time.Duration
 	base      shortest
@@ -70,7 +71,8 @@ type member struct {
 	from      uint32        // the block that was to be sent when it joined
 	waits     time.Duration // longer than the shortest round trip, at the last answer
 	delay     time.Duration // that, smoothed
-	late      time.Duration // how long a question waited for it, smoothed: its disk holds it up, or its processor
+	held      time.Duration // how long a question waited for it, the last time: its disk holds it up, or its processor
+	late      time.Duration // that, smoothed
 }
 
 // tell counts what came of what was sent, and returns the share that was lost when that is

@@ -30,9 +30,10 @@ type network struct {
 	root                          [32]byte
 	tamper                        func(*wire.Reported) // of member 0
 	forge                         forge
-	lies                          int  // reports that were refused
-	isDeaf                        bool // no report gets to the sender
-	lingers                       bool // the sender does, at its end
+	lies                          int                      // reports that were refused
+	isDeaf                        bool                     // no report gets to the sender
+	lingers                       bool                     // the sender does, at its end
+	source                        func(passed uint32) bool // whether the next block of the source can be read; nil if it always can
 }
 
 // forge says what a member answers to a poll that has the number before next, whatever came to it.
@@ -190,7 +191,11 @@ func (n *world) at(when time.Time, do func()) {
 // act has the sender do all that it wants to do now.
 func (n *network) act() {
 	for range 100000 {
-		d := n.sender.Next(n.now, 44)
+		most := 44
+		if block, is := n.sender.Upcoming(); is && n.source != nil && !n.source(block) {
+			most = 0
+		}
+		d := n.sender.Next(n.now, most)
 		if d.Do == fast.End && n.lingers {
 			d = n.sender.Linger(n.now, n.now.Add(100*time.Millisecond))
 		}

@@ -144,6 +144,7 @@ func (s *Sender) turn() (every, turn int) {
 	turn = next % every
 	for id := turn; id < len(s.members); id += every {
 		s.members[id].asked = s.polls.last
+		s.members[id].unanswered++
 	}
 	return every, turn
 }

@@ -20,7 +20,7 @@ func (s *Sender) Report(id ID, r wire.Reported, now time.Time) error {
 		return fmt.Errorf("%w: poll %d of %d, %d of %d seen, block %d of %d", ErrLie, r.Poll, s.polls.last, r.Seen, s.next, r.Frontier, s.set.Blocks())
 	}
 	s.counts.Reports++
-	m.heard = now
+	m.heard, m.unanswered = now, 0
 	if m.isSilent {
 		m.isSilent = false
 		m.missed += int(s.next - m.number)
@@ -76,8 +76,9 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	m.roundTrip += (roundTrip - m.roundTrip) / 4
 	m.waits = roundTrip - m.base.note(roundTrip, now)
 	m.delay += (m.waits - m.delay) / 4
-	if s.polls.answers(id, s) {
-		m.late += (min(r.Held, mostLate) - m.late) / 8
+	if s.polls.answers(id, s) || m.answered < m.asked && r.Poll >= m.asked { // it was to answer at once
+		m.held = min(r.Held, mostLate)
+		m.late += (m.held - m.late) / 8
 	}
 	answer := Answer{Waited: m.waits}
 	if m.answered > 0 && number > m.number {
@@ -100,7 +101,7 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 	if !m.counts() {
 		return
 	}
-	s.slowest(id)
+	s.slowest(id, now)
 	s.drain.answered(number)
 	if !s.drain.isOn {
 		answer.Number = s.answered()
@@ -121,12 +122,25 @@ func (s *Sender) answered() uint64 {
 }
 
 // slowest finds out which member is the slowest: its round trip is what polls and pace go by.
-func (s *Sender) slowest(id ID) {
+func (s *Sender) slowest(id ID, now time.Time) {
 	p := &s.polls
-	m, now := s.members[id], s.members[p.slowest]
-	if id == p.slowest || !now.counts() || m.roundTrip > now.roundTrip+now.roundTrip/4+500*time.Microsecond {
+	m, before := s.members[id], s.members[p.slowest]
+	least := s.takes(before, now)
+	if id == p.slowest || !before.counts() || s.takes(m, now) > least+least/4+500*time.Microsecond {
 		p.slowest, p.roundTrip = id, m.roundTrip // it was heard of just now
 	}
+}
+
+// takes is how long it takes until a member answers. Of many, only the slowest answers every poll: it may be one whose disk holds it up.
+func (s *Sender) takes(m *member, now time.Time) time.Duration {
+	if len(s.members) <= manyMembers {
+		return m.roundTrip
+	}
+	took := m.roundTrip + m.held
+	if at, _, known := s.polls.of(m.asked); known && 0 < m.answered && m.answered < m.asked {
+		took = max(took, now.Sub(at))
+	}
+	return took
 }
 
 // follow notes how far a member is, and answers what it waits for.

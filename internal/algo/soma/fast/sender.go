@@ -175,8 +175,9 @@ func (s *Sender) Leave(id ID) { s.members[id].outcome, s.members[id].left = Unkn
 // Return takes back a member that was given up: what took its place was another. It counts again once it reports.
 func (s *Sender) Return(id ID) { s.members[id].left = false }
 
-// Take takes a number for something else that is sent to the group.
+// Take takes a number for something else that is sent to the group, as one more packet of what the ceiling allows.
 func (s *Sender) Take() uint64 {
+	s.pace.take(1)
 	s.next++
 	return s.next - 1
 }

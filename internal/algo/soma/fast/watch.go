@@ -18,9 +18,9 @@ const (
 	// for modest: more is a broken link, or a lie.
 	greedy = 0.25
 	modest = 0.05
-	// lossySpans is for how many spans in a row a member may ask for so much if it says that as much is
+	// fewLossy is for how many spans in a row a member may ask for so much if it says that as much is
 	// lost: the window may be too large yet for a short queue, and packets are lost in bursts.
-	lossySpans = 5
+	fewLossy = 5
 	// askedTwice is how often a member may ask for what it has told that it did not get: repairs are lost, too.
 	askedTwice = 2
 	// slower is how much longer packets wait on the way to a slow member than to any other, or questions at it for their answer. There they
@@ -45,11 +45,11 @@ func (s *Sender) watch(now time.Time) {
 			m.outcome = Unknown
 		case m.counts() && s.next-m.served > most:
 			m.outcome = Unknown // it asks for ever
-		case !m.isSilent && now.Sub(s.heard(ID(id))) > s.patience(ID(id)) && s.polls.unheard > 0:
+		case !m.isSilent && s.isUnheard(ID(id), now):
 			m.isSilent = true
 			s.counts.Timeouts++
 		}
-		if ID(id) == s.polls.slowest && !m.counts() {
+		if ID(id) == s.polls.slowest && !m.counts() || s.isOverdue(m, now) {
 			s.another(now)
 		}
 	}
@@ -118,20 +118,27 @@ func (s *Sender) heard(id ID) time.Time {
 	return s.members[id].heard
 }
 
-// patience is after how long a member counts as silent. The slowest is asked by every poll, and all wait for it.
-func (s *Sender) patience(id ID) time.Duration {
-	wait := max(silence, 8*s.polls.roundTrip, 2*s.polls.least)
-	if turns := s.turns(); turns > 1 && id != s.polls.slowest {
-		wait = max(wait, 3*time.Duration(turns)*s.polls.gap())
+// isUnheard reports whether nobody waits for a member any more. Who answers every poll, as the slowest does, was not heard of for a while, and who
+// answers in its turn, for as long after it was asked for the third time.
+func (s *Sender) isUnheard(id ID, now time.Time) bool {
+	wait, m := max(silence, 8*s.polls.roundTrip, 2*s.polls.least), s.members[id]
+	if now.Sub(s.heard(id)) <= wait || s.polls.unheard == 0 {
+		return false
 	}
-	return wait
+	at, _, known := s.polls.of(m.asked)
+	return s.polls.answers(id, s) || m.unanswered >= 3 && (!known || now.Sub(at) > wait)
+}
+
+// isOverdue reports whether a member was asked in its turn, and answers far later than the slowest.
+func (s *Sender) isOverdue(m *member, now time.Time) bool {
+	return m.counts() && s.takes(m, now) > 2*s.takes(s.members[s.polls.slowest], now)+leastLate
 }
 
 // another chooses the slowest of the members that are left.
 func (s *Sender) another(now time.Time) {
 	found := false
 	for id, m := range s.members {
-		if m.counts() && (!found || m.roundTrip > s.members[s.polls.slowest].roundTrip) {
+		if m.counts() && (!found || s.takes(m, now) > s.takes(s.members[s.polls.slowest], now)) {
 			s.polls.slowest, s.polls.chosen, found = ID(id), now, true
 		}
 	}
@@ -161,8 +168,8 @@ func (s *Sender) judge(now time.Time) {
 			m.unasked = 0
 		}
 		isHonest := m.lost > crowded || m.wanted <= askedTwice*(m.missed+m.earlier)
-		isLossy := isHonest && m.greedy < lossySpans
-		if len(all) > 1 && (m.greedy > 0 && !isLossy || m.unasked >= lossySpans || s.set.Slow == Detach && isSlow(m, all)) {
+		isLossy := isHonest && m.greedy < fewLossy || s.set.Slow == Pace && m.late > leastLate/10 && m.greedy < 5*fewLossy
+		if len(all) > 1 && (m.greedy > 0 && !isLossy || m.unasked >= fewLossy || s.set.Slow == Detach && isSlow(m, all)) {
 			m.detached = true
 			s.window.Again()
 			break
