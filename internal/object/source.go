@@ -183,6 +183,15 @@ func (s *Source) Info() Info { return s.info }
 // Head is how long a directory's head is, by which receivers know where all that comes after it belongs; none of a file.
 func (s *Source) Head() uint64 { return s.layout.head }
 
+// Beside returns the same source for another use at the same time, which has what ctx brings: of a large tree all is there once. It is of no use any
+// more once the source is closed, and needs no closing itself.
+func (s *Source) Beside(ctx context.Context) *Source {
+	beside := newSource()
+	beside.info, beside.root, beside.head, beside.file, beside.layout = s.info, s.root, s.head, s.file, s.layout
+	beside.seen, beside.sparse, beside.top, beside.pulse = s.seen, s.sparse, s.top, pulse.Of(ctx)
+	return beside
+}
+
 // Close ends the source. Its readers must be closed before.
 func (s *Source) Close() error {
 	var errs []error

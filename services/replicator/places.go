@@ -111,6 +111,8 @@ func (n named) Info() object.Info {
 	return info
 }
 
+func (n named) Beside(ctx context.Context) send.Opened { return named{n.Opened.Beside(ctx), n.name} }
+
 // nameOf returns the name under which what a path names appears at replicas.
 func nameOf(path string) string { return filepath.Base(filepath.Clean(path)) }
 

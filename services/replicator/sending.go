@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,7 @@ import (
 	"github.com/groupcast/groupcast/internal/linkspeed"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/printable"
+	"github.com/groupcast/groupcast/internal/pulse"
 	wire "github.com/groupcast/groupcast/internal/wire/soma/fast"
 	"github.com/groupcast/groupcast/services/replicator/send"
 )
@@ -46,6 +48,9 @@ type sending struct {
 	key  []byte
 	task *replicav1.SendTask
 	legs []*leg
+
+	opening sync.Mutex
+	opened  send.Opened // the source, once one of the LANs has needed it
 }
 
 func newSending(w *worker, j *job, key []byte, task *replicav1.SendTask) *sending {
@@ -69,6 +74,9 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		})
 	}
 	err := sending.Wait()
+	if s.opened != nil {
+		_ = s.opened.Close()
+	}
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
@@ -103,7 +111,7 @@ func (s *sending) ends(err error) {
 func (s *sending) sendTo(ctx context.Context, l *leg) error {
 	defer s.ceases(l)
 	j, path := s.job, s.task.GetPath()
-	from, err := s.source(ctx, j.sending.GetReplication(), s.task)
+	from, err := s.from(ctx)
 	if err != nil {
 		return opening(path, err)
 	}
@@ -154,6 +162,22 @@ func (s *sending) sendTo(ctx context.Context, l *leg) error {
 		Sent: result.Sent, Length: from.Info().Length, Members: result.Members, Root: result.Root, Counts: result.Counts, Offload: result.Offload,
 	})
 	return s.compare(l.task.GetLan(), result.Root)
+}
+
+// from returns the source. It is opened once for all LANs: a tree of a million files is read for minutes, and takes hundreds of megabytes.
+func (s *sending) from(ctx context.Context) (send.Opened, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	replication := s.job.sending.GetReplication()
+	if s.opened == nil {
+		opened, err := s.source(ctx, replication, s.task)
+		if err != nil {
+			return nil, err
+		}
+		s.opened = opened
+	}
+	watch := s.watch(replication, s.task.GetPath())
+	return send.Await(ctx, watch, s.opened.Beside(pulse.In(ctx, &watch.Pulse))), nil
 }
 
 // compare says if a LAN was sent something else than the managers were told: what the first one was sent.

@@ -361,3 +361,46 @@ func TestLANIsSentToWhileOthersAre(t *testing.T) {
 	j.stay["a"] = time.Now().Add(gathering)
 	want(0, true)
 }
+
+// A source is looked at once for all LANs, which read it at the same time, each from its own place. It is closed with the last of them.
+func TestSourceIsOpenedOnceForAllLANs(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "tree")
+	content := make(map[string][]byte)
+	for _, name := range []string{"a", "b"} {
+		content[name] = bytes.Repeat([]byte(name), 5000)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), content[name], 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := &places{sources: []string{root}, disks: disks{patience: time.Minute}}
+	w := newWorker(slog.New(slog.DiscardHandler), new(Config), one, newMetrics(prometheus.NewRegistry()), nil, "r1")
+	s := newSending(w, &job{sending: &replicav1.SendReport{Replication: "id"}}, nil, &replicav1.SendTask{Path: dir})
+	first, err := s.from(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c"), nil, 0o600); err != nil { // who looked now would see it
+		t.Fatal(err)
+	}
+	second, err := s.from(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := first.Info(), second.Info(); a != b || a.Name != "tree" {
+		t.Errorf("one LAN has %+v, another %+v", a, b)
+	}
+	for i, from := range []send.Opened{first, second, first} {
+		name := []string{"b", "a", "b"}[i]
+		at, read := first.Head()+uint64(i+1)%2*5000, make([]byte, 5000)
+		if err := from.ReadAt(read, at); err != nil || !bytes.Equal(read, content[name]) {
+			t.Errorf("%s is not what it was: %v", name, err)
+		}
+	}
+	if err := second.Changed(); !errors.Is(err, object.ErrChanged) {
+		t.Errorf("%v, want that it has changed", err)
+	}
+	if err := errors.Join(first.Close(), second.ReadAt(make([]byte, 5000), second.Head()), second.Close(), s.opened.Close()); err != nil {
+		t.Error(err)
+	}
+}

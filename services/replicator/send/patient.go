@@ -12,6 +12,8 @@ import (
 type Opened interface {
 	Source
 	io.Closer
+	// Beside returns the same source for another sender at the same time, with the pulse that is in ctx. It is closed before the source is.
+	Beside(ctx context.Context) Opened
 }
 
 // Patient is a source that is waited for as long as its disk answers; for not much longer once nobody wants it any more.

@@ -12,6 +12,7 @@ type Object struct {
 	source *object.Source
 	reader *object.Reader
 	holes  []object.Hole
+	isMain bool // the source is closed with it
 }
 
 // OpenObject opens a file or a directory, and finds its holes, so that nothing but reading is left for the goroutine that sends.
@@ -24,7 +25,7 @@ func OpenObject(ctx context.Context, path string) (*Object, error) {
 	if err != nil {
 		return nil, errors.Join(err, source.Close())
 	}
-	return &Object{source, source.NewReader(), holes}, nil
+	return &Object{source, source.NewReader(), holes, true}, nil
 }
 
 // Info returns what receivers must know.
@@ -42,5 +43,17 @@ func (o *Object) Holes() ([]object.Hole, error) { return o.holes, nil }
 // Changed says why what was read is of no use.
 func (o *Object) Changed() error { return o.source.Changed() }
 
+// Beside returns the same source for another sender.
+func (o *Object) Beside(ctx context.Context) Opened {
+	source := o.source.Beside(ctx)
+	return &Object{source, source.NewReader(), o.holes, false}
+}
+
 // Close ends the source.
-func (o *Object) Close() error { return errors.Join(o.reader.Close(), o.source.Close()) }
+func (o *Object) Close() error {
+	err := o.reader.Close()
+	if o.isMain {
+		err = errors.Join(err, o.source.Close())
+	}
+	return err
+}
