@@ -224,3 +224,26 @@ func TestReplicaIsDoneBeforeItsSender(t *testing.T) {
 	}
 	b.wantCopies(0)
 }
+
+// C53: a slow disk of many, of which only some are asked at a time, paces all others, too, and next to nothing is sent twice.
+func TestC53SlowDiskOfMany(t *testing.T) {
+	const size, receivers = 160_000_000, 10
+	b := onLAN(t, receivers, link.Shape{})
+	b.file(size)
+	disk, err := b.receivers[4].SlowableDisk(512 * link.MiB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.dirs[4] = disk.Outside("replicas")
+	if err := errors.Join(os.Mkdir(b.dirs[4], 0o700), disk.Slow(160*link.Mbit, 0)); err != nil {
+		t.Fatal(err)
+	}
+	receipts := b.receiveAll(t.Context())
+	result, err := b.send(t.Context())
+	b.wantComplete(result, err, receipts...)
+	sent := float64(result.Counts.Packets) * float64(result.Datagram) / size
+	t.Logf("%.2f times as much was sent, in %v", sent, result.Took)
+	if sent > 1.3 {
+		t.Errorf("%.2f times as much was sent, in %v: %+v", sent, result.Took, result.Counts)
+	}
+}

@@ -50,7 +50,8 @@ type member struct {
 	passed        uint64 // how many after that it has told of
 
 	asked      uint32 // poll in which it was its turn
-	unanswered int    // how often it was, since it was heard of
+	due        uint32 // the first such poll that it has not answered
+	unanswered int    // how often it was its turn, since it was heard of
 	answered   uint32 // poll
 	number     uint64 // when that was sent
 	sentAt     time.Time

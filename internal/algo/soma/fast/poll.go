@@ -27,6 +27,7 @@ type polls struct {
 	least     time.Duration // between two that nobody waits for
 	slowest   ID
 	chosen    time.Time // when that was
+	spared    uint64    // what the slowest may lack counts from this number on until it answers; zero if from where it answered last
 	memory    [pollMemory]struct {
 		number uint64
 		passed uint32
@@ -145,6 +146,9 @@ func (s *Sender) turn() (every, turn int) {
 	for id := turn; id < len(s.members); id += every {
 		s.members[id].asked = s.polls.last
 		s.members[id].unanswered++
+		if m := s.members[id]; m.answered >= m.due {
+			m.due = s.polls.last
+		}
 	}
 	return every, turn
 }

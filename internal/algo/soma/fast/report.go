@@ -97,11 +97,14 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		m.first, m.firstReceived = number, r.Received
 	}
 	m.passed = number - min(number, m.first)
+	if id == s.polls.slowest {
+		s.polls.spared = 0
+	}
 	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, max(m.received, r.Received), r.Seen
 	if !m.counts() {
 		return
 	}
-	s.slowest(id, now)
+	s.slowest(id)
 	s.drain.answered(number)
 	if !s.drain.isOn {
 		answer.Number = s.answered()
@@ -122,25 +125,21 @@ func (s *Sender) answered() uint64 {
 }
 
 // slowest finds out which member is the slowest: its round trip is what polls and pace go by.
-func (s *Sender) slowest(id ID, now time.Time) {
+func (s *Sender) slowest(id ID) {
 	p := &s.polls
 	m, before := s.members[id], s.members[p.slowest]
-	least := s.takes(before, now)
-	if id == p.slowest || !before.counts() || s.takes(m, now) > least+least/4+500*time.Microsecond {
-		p.slowest, p.roundTrip = id, m.roundTrip // it was heard of just now
+	least := s.takes(before)
+	if id == p.slowest || !before.counts() || !s.isOverdue(before) && s.takes(m) > least+least/4+500*time.Microsecond {
+		p.slowest, p.roundTrip, p.spared = id, m.roundTrip, 0 // it was heard of just now
 	}
 }
 
 // takes is how long it takes until a member answers. Of many, only the slowest answers every poll: it may be one whose disk holds it up.
-func (s *Sender) takes(m *member, now time.Time) time.Duration {
+func (s *Sender) takes(m *member) time.Duration {
 	if len(s.members) <= manyMembers {
 		return m.roundTrip
 	}
-	took := m.roundTrip + m.held
-	if at, _, known := s.polls.of(m.asked); known && 0 < m.answered && m.answered < m.asked {
-		took = max(took, now.Sub(at))
-	}
-	return took
+	return m.roundTrip + m.held
 }
 
 // follow notes how far a member is, and answers what it waits for.

@@ -350,9 +350,14 @@ func (s *Sender) zeroed(d Decision) Decision {
 // there is anybody that counts.
 func (s *Sender) outstanding() (count uint64, anybody bool) {
 	for id, m := range s.members {
-		if m.counts() && s.polls.answers(ID(id), s) {
-			count, anybody = max(count, s.next-m.number), true
+		if !m.counts() || !s.polls.answers(ID(id), s) {
+			continue
 		}
+		lacks := s.next - m.number
+		if ID(id) == s.polls.slowest && s.polls.spared > 0 { // its answer may be lost: it is asked once more before all wait for it
+			lacks = min(lacks, (s.next-s.polls.spared)/3)
+		}
+		count, anybody = max(count, lacks), true
 	}
 	return count, anybody
 }

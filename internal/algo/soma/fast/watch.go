@@ -49,8 +49,12 @@ func (s *Sender) watch(now time.Time) {
 			m.isSilent = true
 			s.counts.Timeouts++
 		}
-		if ID(id) == s.polls.slowest && !m.counts() || s.isOverdue(m, now) {
+		switch {
+		case ID(id) == s.polls.slowest && !m.counts():
 			s.another(now)
+		case s.isOverdue(m) && !s.isOverdue(s.members[s.polls.slowest]):
+			s.polls.slowest, s.polls.chosen = ID(id), now
+			s.polls.spared, _ = s.unanswered(m)
 		}
 	}
 	s.judge(now)
@@ -129,17 +133,29 @@ func (s *Sender) isUnheard(id ID, now time.Time) bool {
 	return s.polls.answers(id, s) || m.unanswered >= 3 && (!known || now.Sub(at) > wait)
 }
 
-// isOverdue reports whether a member was asked in its turn, and answers far later than the slowest.
-func (s *Sender) isOverdue(m *member, now time.Time) bool {
-	return m.counts() && s.takes(m, now) > 2*s.takes(s.members[s.polls.slowest], now)+leastLate
+// isOverdue reports whether a member of many was asked in its turn, and two windows were sent since then without an answer. It is asked by every
+// poll until it answers: the question may be lost, and else it is the slowest.
+func (s *Sender) isOverdue(m *member) bool {
+	since, is := s.unanswered(m)
+	return is && s.next-since > uint64(s.limit())*2
+}
+
+// unanswered returns which number was next when a member of many was asked in its turn, if it has not answered since. Who comes late may never
+// answer, and nobody waits for that.
+func (s *Sender) unanswered(m *member) (since uint64, is bool) {
+	if len(s.members) <= manyMembers || !m.counts() || m.answered >= m.due || m.answered == 0 && m.from != s.began {
+		return 0, false
+	}
+	_, since, is = s.polls.of(m.due)
+	return since, is
 }
 
 // another chooses the slowest of the members that are left.
 func (s *Sender) another(now time.Time) {
 	found := false
 	for id, m := range s.members {
-		if m.counts() && (!found || s.takes(m, now) > s.takes(s.members[s.polls.slowest], now)) {
-			s.polls.slowest, s.polls.chosen, found = ID(id), now, true
+		if m.counts() && (!found || s.takes(m) > s.takes(s.members[s.polls.slowest])) {
+			s.polls.slowest, s.polls.chosen, s.polls.spared, found = ID(id), now, 0, true
 		}
 	}
 	if found {
