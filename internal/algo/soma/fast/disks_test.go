@@ -13,8 +13,16 @@ func TestSlowDisksOfMany(t *testing.T) {
 		members, slow int
 		rate, disk    float64
 	}{
-		{4, 1, mbit100, 3e6}, {9, 1, mbit100, 6e6}, {16, 1, mbit100, 3e6}, {16, 8, mbit100, 3e6}, {32, 1, mbit100, 3e6}, {32, 2, mbit100, 6e6},
-		{32, 32, mbit100, 6e6}, {100, 1, mbit100, 6e6}, {16, 1, mbit1000, 40e6}, {32, 2, mbit1000, 60e6},
+		{4, 1, mbit100, 3e6},
+		{9, 1, mbit100, 6e6},
+		{16, 1, mbit100, 3e6},
+		{16, 8, mbit100, 3e6},
+		{32, 1, mbit100, 3e6},
+		{32, 2, mbit100, 6e6},
+		{32, 32, mbit100, 6e6},
+		{100, 1, mbit100, 6e6},
+		{16, 1, mbit1000, 40e6},
+		{32, 2, mbit1000, 60e6},
 	} {
 		t.Run(fmt.Sprintf("%d of %d, %.0f of %.0f MB a second", c.slow, c.members, c.disk/1e6, c.rate/1e6), func(t *testing.T) {
 			length := uint64(5 * c.rate)
