@@ -131,6 +131,7 @@ func (r *receiving) arrived() Arrived {
 // damaged, by an agent, or in a partial copy from earlier: then all has to be taken again.
 func (r *receiving) land(ctx context.Context, landing *object.Landing) (one Arrived, again bool) {
 	resumed := landing.Offset() > 0
+	r.reading.Beat() // managers know from now on that this member says how it gets on
 	r.update(func() { r.end = nil })
 	_ = r.Landed(landing.Offset())
 	taking, release := r.place().landing.take(ctx, r)

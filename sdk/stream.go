@@ -98,10 +98,14 @@ func (s *streamSupply) Acked(upTo uint64, level relay.Level) error {
 	return nil
 }
 
-func (s *streamSupply) begin(version, _ uint64) { s.Begin(version) }
-func (s *streamSupply) sentUpTo() uint64        { return s.SentUpTo() }
-func (s *streamSupply) reads() uint64           { return 0 }
-func (s *streamSupply) usable() error           { return nil }
+func (s *streamSupply) begin(version, _ uint64) {
+	s.passed.Store(0) // another agent may know less
+	s.Begin(version)
+}
+
+func (s *streamSupply) sentUpTo() uint64 { return s.SentUpTo() }
+func (s *streamSupply) reads() uint64    { return 0 }
+func (s *streamSupply) usable() error    { return nil }
 
 // read keeps what comes until the stream ends, and then seals the delivery.
 func (s *streamSupply) read(ctx context.Context, from io.Reader) {

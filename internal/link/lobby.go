@@ -19,8 +19,8 @@ const (
 	openingGrace = 2 * time.Second
 )
 
-// lobby holds the guests of a door: connections over which a link is being opened. Nobody finds it closed: for one guest too many,
-// another one has to go, from where most of them are: the oldest, unless that may still be opening. Then it is the newest, which comes again
+// lobby holds the guests of a door: connections over which a link is being opened. For one guest too many,
+// one has to go, from where most of them are: the oldest, unless that may still be opening. Then it is the newest, which comes again
 // soon. If older ones went, of hundreds that come at once from one address none would be done in time.
 type lobby struct {
 	mu       sync.Mutex

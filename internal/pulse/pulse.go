@@ -28,6 +28,9 @@ func (p *Pulse) On(disk Disk) {
 	}
 }
 
+// Like notes that the same disk is asked as by another.
+func (p *Pulse) Like(other *Pulse) { p.disk.Store(other.disk.Load()) }
+
 // Beat says that the disk has done something, however little.
 func (p *Pulse) Beat() {
 	if p != nil {

@@ -87,12 +87,11 @@ func (w *worker) watch(replication, path string) *pulse.Watch {
 
 // source opens what is to be sent, and has it be waited for as long as its disk answers; not while another program finds out what of a
 // device is used, which says nothing of how far it is.
-func (w *worker) source(ctx context.Context, replication string, task *replicav1.SendTask) (send.Opened, error) {
+func (w *worker) source(ctx context.Context, watch *pulse.Watch, task *replicav1.SendTask) (send.Opened, error) {
 	path := task.GetPath()
 	if err := w.places.disks.check(pulse.DiskOf(path)); err != nil {
 		return nil, err
 	}
-	watch := w.watch(replication, path)
 	open := func(ctx context.Context) (send.Opened, error) {
 		return w.places.source(ctx, path, task.GetSkipUnused())
 	}

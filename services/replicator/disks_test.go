@@ -292,7 +292,7 @@ func TestPatientSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorker(slog.New(slog.DiscardHandler), nil, &places{sources: []string{dir}}, nil, nil, "r1")
-	from, err := w.source(t.Context(), "r-1", &replicav1.SendTask{Path: path})
+	from, err := w.source(t.Context(), w.watch("r-1", path), &replicav1.SendTask{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestPatientSource(t *testing.T) {
 	if err := errors.Join(from.ReadAt(got, 0), from.Changed(), from.Close()); err != nil || string(got) != "content" {
 		t.Errorf("%q: %v", got, err)
 	}
-	if _, err := w.source(t.Context(), "r-1", &replicav1.SendTask{Path: dir + "/nothing"}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.source(t.Context(), w.watch("r-1", dir), &replicav1.SendTask{Path: dir + "/nothing"}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -51,6 +51,7 @@ type sending struct {
 
 	opening sync.Mutex
 	opened  send.Opened // the source, once one of the LANs has needed it
+	opener  *pulse.Watch
 }
 
 func newSending(w *worker, j *job, key []byte, task *replicav1.SendTask) *sending {
@@ -74,15 +75,24 @@ func (w *worker) send(ctx context.Context, j *job, key []byte, task *replicav1.S
 		})
 	}
 	err := sending.Wait()
-	if s.opened != nil {
-		_ = s.opened.Close()
-	}
+	s.close(err != nil)
 	if ctx.Err() != nil {
 		return // withdrawn
 	}
 	w.note(true, func() { s.ends(err) })
 	if err != nil {
 		w.log.Warn("a replication cannot be sent", "replication", j.sending.GetReplication(), "error", err)
+	}
+}
+
+// close closes the source. After an error its disk may not answer, and nobody waits for it.
+func (s *sending) close(failed bool) {
+	switch {
+	case s.opened == nil:
+	case failed:
+		go func() { _ = s.opened.Close() }()
+	default:
+		_ = s.opened.Close()
 	}
 }
 
@@ -168,15 +178,16 @@ func (s *sending) sendTo(ctx context.Context, l *leg) error {
 func (s *sending) from(ctx context.Context) (send.Opened, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	replication := s.job.sending.GetReplication()
+	watch := s.watch(s.job.sending.GetReplication(), s.task.GetPath())
 	if s.opened == nil {
-		opened, err := s.source(ctx, replication, s.task)
+		opened, err := s.source(ctx, watch, s.task)
 		if err != nil {
 			return nil, err
 		}
-		s.opened = opened
+		s.opened, s.opener = opened, watch
+		watch = s.watch(s.job.sending.GetReplication(), s.task.GetPath())
 	}
-	watch := s.watch(replication, s.task.GetPath())
+	watch.Like(&s.opener.Pulse)
 	return send.Await(ctx, watch, s.opened.Beside(pulse.In(ctx, &watch.Pulse))), nil
 }
 

@@ -160,7 +160,7 @@ func (a *Account) Attach(name string, from uint64, now time.Time) (served bool) 
 	served = from >= a.discarded
 	anew := !c.came || c.parked || !served // it comes for the first time, or goes on after waiting
 	c.acked, c.sent, c.asked, c.attached, c.parked, c.linked = from, from, from, true, c.parked && !served, now
-	c.had = 0
+	c.had, c.passed = 0, 0
 	c.heard()
 	if anew {
 		c.came, c.abreast, c.leastLag, c.brake = true, false, a.lag(c), mark{}

@@ -318,13 +318,13 @@ func (k *keeper) facts(delivery view.Delivery, now time.Time) facts {
 		f.tooLong = checkSize(k.group, group.GetPolicy().GetLimits(), p.nodes[p.sender].reported().GetBytes())
 	}
 	if sender := p.nodes[p.sender]; sender.reported().GetReads() > 0 && !f.stream {
-		f.readAt = moment.Latest(sender.gotOn, k.desk.started, deaf)
+		f.readAt = moment.Latest(sender.gotOn, k.desk.started, k.failedAt, deaf)
 	}
 	f.minded = k.unrest.minded()
 	for _, participant := range delivery.GetMembers() {
 		m := k.member(delivery, participant.GetName(), now)
-		if m.hasAll && m.unknownSince.IsZero() {
-			m.finishing = moment.Latest(p.nodes[placement.MemberID(m.name)].lastGotOn(), p.sealedAt, deaf)
+		if gotOn, says := p.nodes[placement.MemberID(m.name)].finishes(); says && m.hasAll && m.unknownSince.IsZero() && !f.stream {
+			m.finishing = moment.Latest(gotOn, p.sealedAt, k.failedAt, deaf)
 		}
 		f.members = append(f.members, m)
 	}

@@ -82,12 +82,12 @@ const (
 	ratePiece    = 512 << 10
 )
 
-// lastGotOn returns when the node last got more, or on with reading; zero if it never did.
-func (n *nodeProgress) lastGotOn() time.Time {
-	if n == nil {
-		return time.Time{}
+// finishes returns when a node that says how it gets on with reading last did, or got more. Members of earlier versions do not say so.
+func (n *nodeProgress) finishes() (gotOn time.Time, says bool) {
+	if n.reported().GetReads() == 0 {
+		return time.Time{}, false
 	}
-	return n.gotOn
+	return n.gotOn, true
 }
 
 // measureRate finds out at which rate a node gets more.
@@ -205,8 +205,11 @@ func (p *progress) take(from identity.ID, report *groupv1.DeliveryReport, curren
 			p.agentMoved = now
 		}
 	}
-	if report.GetReads() > node.report.GetReads() { // it finds out what it lacks
-		node.gotOn, p.moved = now, now
+	if report.GetReads() > node.report.GetReads() {
+		node.gotOn = now
+		if from != p.sender { // it finds out what it lacks; that the sender reads brings nobody anything
+			p.moved = now
+		}
 	}
 	p.noteReady(node, report, now)
 	if report.GetLost() != node.lost {

@@ -396,6 +396,11 @@ func TestWhoGetsOnHasTime(t *testing.T) {
 		at = at.Add(SourcePatience * 3 / 4)
 		want(at, "")
 	}
+	moved := u.progress.moved
+	getsOn(sender, at)
+	if u.progress.moved.After(moved) {
+		t.Error("that the sender reads counts as if somebody got more")
+	}
 	want(at.Add(SourcePatience), "m1:failed m2:failed; ended failed")
 
 	sealed := u.shown()

@@ -97,10 +97,10 @@ func (s *Sender) measure(id ID, r wire.Reported, now time.Time) {
 		m.first, m.firstReceived = number, r.Received
 	}
 	m.passed = number - min(number, m.first)
-	if id == s.polls.slowest {
-		s.polls.spared = 0
-	}
 	m.answered, m.number, m.sentAt, m.received, m.seen = r.Poll, max(m.number, number), at, max(m.received, r.Received), r.Seen
+	if id == s.polls.slowest && s.polls.spared > 0 {
+		s.another(now) // it may only have missed a question
+	}
 	if !m.counts() {
 		return
 	}

@@ -122,14 +122,14 @@ func (s *Sender) heard(id ID) time.Time {
 	return s.members[id].heard
 }
 
-// isUnheard reports whether nobody waits for a member any more. Who answers every poll, as the slowest does, was not heard of for a while, and who
-// answers in its turn, for as long after it was asked for the third time.
+// isUnheard reports whether nobody waits for a member any more. It was not heard of for a while, and if it answers in its turn, for as long since it was
+// asked, and was asked three times.
 func (s *Sender) isUnheard(id ID, now time.Time) bool {
 	wait, m := max(silence, 8*s.polls.roundTrip, 2*s.polls.least), s.members[id]
 	if now.Sub(s.heard(id)) <= wait || s.polls.unheard == 0 {
 		return false
 	}
-	at, _, known := s.polls.of(m.asked)
+	at, _, known := s.polls.of(m.due)
 	return s.polls.answers(id, s) || m.unanswered >= 3 && (!known || now.Sub(at) > wait)
 }
 
@@ -137,7 +137,7 @@ func (s *Sender) isUnheard(id ID, now time.Time) bool {
 // poll until it answers: the question may be lost, and else it is the slowest.
 func (s *Sender) isOverdue(m *member) bool {
 	since, is := s.unanswered(m)
-	return is && s.next-since > uint64(s.limit())*2
+	return is && s.next-since > 2*uint64(s.window.Packets())
 }
 
 // unanswered returns which number was next when a member of many was asked in its turn, if it has not answered since. Who comes late may never
