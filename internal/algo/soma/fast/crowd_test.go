@@ -63,3 +63,32 @@ func TestAllOfManyAreHeard(t *testing.T) {
 }
 
 func patient(s *fast.Settings) { s.Patience = 30 * time.Second }
+
+// Half of many that die, or are cut off, at once hold up the others no longer than one of them would; those that are back in time get everything.
+func TestManyThatAreCutOffAtOnceHoldUpNobody(t *testing.T) {
+	for _, members := range []int{9, 40, 100} {
+		n := begin(t, setting{length: 60e6, members: members, uplink: cable{rate: mbit100, queue: 200}, cable: lan(mbit100), seed: 23, change: patient})
+		n.run(time.Second)
+		away := n.members[members/2:]
+		for _, m := range away {
+			m.cable.cut = true
+		}
+		worst, still, before := 0, 0, 0
+		for range 250 {
+			n.run(20 * time.Millisecond)
+			if still++; len(n.members[0].have) > before {
+				still, before = 0, len(n.members[0].have)
+			}
+			worst = max(worst, still)
+		}
+		if stall := time.Duration(worst) * 20 * time.Millisecond; stall > time.Second {
+			t.Errorf("of %d members the others stand for %v", members, stall)
+		}
+		n.run(14 * time.Second)
+		for _, m := range away {
+			m.cable.cut = false
+		}
+		n.run(time.Minute)
+		n.wantComplete()
+	}
+}

@@ -27,6 +27,7 @@ type polls struct {
 	least     time.Duration // between two that nobody waits for
 	slowest   ID
 	chosen    time.Time // when that was
+	burnt     time.Time // when the slowest was silent, and all had waited for it
 	spared    uint64    // what the slowest may lack counts from this number on until it answers; zero if from where it answered last
 	memory    [pollMemory]struct {
 		number uint64

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	// standstill is for how long nobody may have looked for the sender itself to have stood still, as when its process was stopped: nobody
 	// was asked meanwhile, and none of that is anybody's silence.
 	standstill = time.Second
+	// burntFor is for how long nobody is waited for who does not answer in its turn, after the slowest was silent: many may be gone at once.
+	burntFor = 3 * time.Second
 )
 
 // watch looks which members are silent, which are slow, and whether the network carries anything.
@@ -48,11 +51,14 @@ func (s *Sender) watch(now time.Time) {
 		case !m.isSilent && s.isUnheard(ID(id), now):
 			m.isSilent = true
 			s.counts.Timeouts++
+			if ID(id) == s.polls.slowest {
+				s.polls.burnt = now
+			}
 		}
 		switch {
 		case ID(id) == s.polls.slowest && !m.counts():
 			s.another(now)
-		case s.isOverdue(m) && !s.isOverdue(s.members[s.polls.slowest]):
+		case now.Sub(s.polls.burnt) > burntFor && s.isOverdue(m) && !s.isOverdue(s.members[s.polls.slowest]):
 			s.polls.slowest, s.polls.chosen = ID(id), now
 			s.polls.spared, _ = s.unanswered(m)
 		}
@@ -150,11 +156,22 @@ func (s *Sender) unanswered(m *member) (since uint64, is bool) {
 	return since, is
 }
 
+// owes is 1 of a member of many that has not answered in its turn yet, and may be gone: one that has answered comes before it.
+func (s *Sender) owes(m *member) int {
+	if _, owes := s.unanswered(m); owes {
+		return 1
+	}
+	return 0
+}
+
 // another chooses the slowest of the members that are left.
 func (s *Sender) another(now time.Time) {
 	found := false
 	for id, m := range s.members {
-		if m.counts() && (!found || s.takes(m) > s.takes(s.members[s.polls.slowest])) {
+		if !m.counts() {
+			continue
+		}
+		if best := s.members[s.polls.slowest]; !found || cmp.Or(cmp.Compare(s.owes(best), s.owes(m)), cmp.Compare(s.takes(m), s.takes(best))) > 0 {
 			s.polls.slowest, s.polls.chosen, s.polls.spared, found = ID(id), now, 0, true
 		}
 	}
