@@ -20,7 +20,6 @@ import (
 	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pause"
-	"github.com/groupcast/groupcast/internal/pulse"
 	"github.com/groupcast/groupcast/internal/supply"
 	"github.com/groupcast/groupcast/internal/wire/relay"
 )
@@ -254,31 +253,6 @@ func (o *Outgoing) sendObject(ctx context.Context, sent *Source) {
 	o.feed(ctx, objectSupply{from, sent.reading})
 	hashing.Wait()
 }
-
-// supplier is what a sender feeds from.
-type supplier interface {
-	link.Supply
-	// begin has the next link begin at an offset.
-	begin(version, offset uint64)
-	// sentUpTo returns up to where anything was sent, and Carried how many bytes that was, counting again what was sent again.
-	sentUpTo() uint64
-	Carried() uint64
-	// reads returns how often the source has been read; zero if that says nothing.
-	reads() uint64
-	// usable returns object.ErrChanged if the source has changed.
-	usable() error
-}
-
-// objectSupply feeds from an object.
-type objectSupply struct {
-	*supply.Object
-	reading *pulse.Pulse
-}
-
-func (s objectSupply) begin(version, _ uint64) { s.Begin(version) }
-func (s objectSupply) sentUpTo() uint64        { return s.SentUpTo() }
-func (s objectSupply) reads() uint64           { return s.reading.Beats() }
-func (s objectSupply) usable() error           { return s.Usable() }
 
 // feed feeds the delivery's first agent, whichever that is, until ctx is done.
 func (o *Outgoing) feed(ctx context.Context, from supplier) {

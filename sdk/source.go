@@ -3,8 +3,10 @@ package sdk
 import (
 	"context"
 
+	"github.com/groupcast/groupcast/internal/link"
 	"github.com/groupcast/groupcast/internal/object"
 	"github.com/groupcast/groupcast/internal/pulse"
+	"github.com/groupcast/groupcast/internal/supply"
 )
 
 // Source is a file, or a directory as one object, that was looked at to be sent.
@@ -46,3 +48,28 @@ func openWith(ctx context.Context, path string, open func(context.Context, strin
 
 // Close ends a source that is not sent.
 func (s *Source) Close() error { return s.object.Close() }
+
+// supplier is what a sender feeds from.
+type supplier interface {
+	link.Supply
+	// begin has the next link begin at an offset.
+	begin(version, offset uint64)
+	// sentUpTo returns up to where anything was sent, and Carried how many bytes that was, counting again what was sent again.
+	sentUpTo() uint64
+	Carried() uint64
+	// reads returns how often the source has been read; zero if that says nothing.
+	reads() uint64
+	// usable returns object.ErrChanged if the source has changed.
+	usable() error
+}
+
+// objectSupply feeds from an object.
+type objectSupply struct {
+	*supply.Object
+	reading *pulse.Pulse
+}
+
+func (s objectSupply) begin(version, _ uint64) { s.Begin(version) }
+func (s objectSupply) sentUpTo() uint64        { return s.SentUpTo() }
+func (s objectSupply) reads() uint64           { return s.reading.Beats() }
+func (s objectSupply) usable() error           { return s.Usable() }
