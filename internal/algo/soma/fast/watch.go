@@ -19,9 +19,9 @@ const (
 	// for modest: more is a broken link, or a lie.
 	greedy = 0.25
 	modest = 0.05
-	// fewLossy is for how many spans in a row a member may ask for so much if it says that as much is
+	// lossySpans is for how many spans in a row a member may ask for so much if it says that as much is
 	// lost: the window may be too large yet for a short queue, and packets are lost in bursts.
-	fewLossy = 5
+	lossySpans = 5
 	// askedTwice is how often a member may ask for what it has told that it did not get: repairs are lost, too.
 	askedTwice = 2
 	// slower is how much longer packets wait on the way to a slow member than to any other, or questions at it for their answer. There they
@@ -201,8 +201,9 @@ func (s *Sender) judge(now time.Time) {
 			m.unasked = 0
 		}
 		isHonest := m.lost > crowded || m.wanted <= askedTwice*(m.missed+m.earlier)
-		isLossy := isHonest && m.greedy < fewLossy || s.set.Slow == Pace && m.late > leastLate/10 && m.greedy < 5*fewLossy
-		if len(all) > 1 && (m.greedy > 0 && !isLossy || m.unasked >= fewLossy || s.set.Slow == Detach && isSlow(m, all)) {
+		isLossy := isHonest && m.greedy < lossySpans
+		isLate := s.set.Slow == Pace && m.late > leastLate/10 && m.greedy < 5*lossySpans // it has lost much before all were paced by it
+		if len(all) > 1 && (m.greedy > 0 && !isLossy && !isLate || m.unasked >= lossySpans || s.set.Slow == Detach && isSlow(m, all)) {
 			m.detached = true
 			s.window.Again()
 			break
