@@ -243,7 +243,7 @@ func TestC53SlowDiskOfMany(t *testing.T) {
 	b.wantComplete(result, err, receipts...)
 	sent := float64(result.Counts.Packets) * float64(result.Datagram) / size
 	t.Logf("%.2f times as much was sent, in %v", sent, result.Took)
-	if sent > 1.3 {
+	if sent > 1.5 { // it was 2.46
 		t.Errorf("%.2f times as much was sent, in %v: %+v", sent, result.Took, result.Counts)
 	}
 }

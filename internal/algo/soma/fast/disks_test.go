@@ -25,7 +25,7 @@ func TestSlowDisksOfMany(t *testing.T) {
 		{32, 2, mbit1000, 60e6},
 	} {
 		t.Run(fmt.Sprintf("%d of %d, %.0f of %.0f MB a second", c.slow, c.members, c.disk/1e6, c.rate/1e6), func(t *testing.T) {
-			length := uint64(5 * c.rate)
+			length := uint64(min(5*c.rate, 150e6))
 			n := begin(t, setting{length: length, members: c.members, uplink: cable{rate: c.rate, queue: 200}, cable: lan(c.rate), seed: 22, change: patient})
 			for i := range c.slow {
 				n.members[i*c.members/c.slow].disk = c.disk
